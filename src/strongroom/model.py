@@ -337,6 +337,16 @@ def _composed(text: str, what: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str]:
+    """Kind, session, author and text of a line from outside, checked and in NFC; `session` is for one without any."""
+    return (
+        kind(new.kind),
+        clean_field(session if new.session is None else new.session, "a session"),
+        clean_field(new.author, "an author"),
+        clean_text(new.text),
+    )
+
+
 def plain(text: str) -> str:
     """The value as an exact `str`: a subclass could show the checks another text than the one that is stored."""
     if not isinstance(text, str):

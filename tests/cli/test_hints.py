@@ -17,7 +17,7 @@ import strongroom
 from strongroom import api, settings
 from strongroom.cli import cap as caps_verb
 from strongroom.cli.log_view import OPS
-from strongroom.memory.operation import run_inline
+from strongroom.memory.local_transport import run_inline
 from strongroom.memory.refusal_recorder import SHOWN
 from tests.cli.conftest import Cli, opened
 

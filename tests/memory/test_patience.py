@@ -155,7 +155,7 @@ def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: Li
 def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: LineCache, slow: Slow) -> None:
     shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
     slow.let()
-    shelves.changed("a/", _line(10).id, _line(10), deleted=False)
+    shelves.changed("a/", _line(10).id, _line(10), b"b", deleted=False)
     shelves.changed("a/", _line(5).id, None, deleted=False)  # also on its way in a batch
     _ended(slow, shelves)
     assert _numbers(shelves, shelf) == list(range(1, 11))

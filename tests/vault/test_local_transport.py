@@ -14,7 +14,7 @@ import strongroom
 from strongroom import NewLine, Token, Vault, api
 from strongroom.crypto import inbox
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
-from strongroom.memory.operation import run_inline
+from strongroom.memory.local_transport import run_inline
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
 from strongroom.vault import issue

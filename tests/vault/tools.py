@@ -13,7 +13,7 @@ from strongroom.audit import Entry
 from strongroom.caps import chain
 from strongroom.caps.chain import Grantable
 from strongroom.errors import Invalid, StrongroomError
-from strongroom.memory.operation import run_inline
+from strongroom.memory.local_transport import run_inline
 from strongroom.store import ANY, Commit, Effect, Version
 from tests.conftest import NAMESPACES
 

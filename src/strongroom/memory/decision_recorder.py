@@ -28,10 +28,11 @@ from strongroom.errors import (
 from strongroom.gate import AdminGrant, Ask, Gate, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.line_cache.cache import CachedNamespace, Load
+from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep
 from strongroom.memory.refusal_recorder import RefusalRecorder
 from strongroom.memory.replica import ACTORS, Replica
-from strongroom.memory.stored_pages import ShelfPlace, shelf_at, shelf_places
+from strongroom.memory.stored_pages import shelf_at
 from strongroom.model import Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.store import ANY, Commit, Effect, Expect, Purge, Version
 
@@ -100,7 +101,7 @@ class DecisionRecorder:
     def known(self, caller: Caller, *, lines: bool) -> Mapping[str, Version]:
         """As of what a request may be decided without a look, if it is committed `since` then; empty if it may not.
 
-        With `lines` those of the memory count, else only what is the vault's.
+        With `lines` those of the memory count, else only what is the vault's. A near store is looked at each time.
         """
         return self.state.known(self._locator(caller), lines=lines) if self.state.store.is_distant else ANY
 
@@ -212,9 +213,8 @@ class DecisionRecorder:
         with self._ids_lock:
             while place not in self._ids and len(self._ids) >= _PLACES_HELD:
                 del self._ids[next(iter(self._ids))]
-            if (made := self._ids.get(place)) is None:
-                made = self._ids[place] = LineIds(self.state.random)
-            return made.new(now)
+            ids = self._ids.get(place) or self._ids.setdefault(place, LineIds(self.state.random))
+            return ids.new(now)
 
     def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
         """Namespaces, most sensitive first; one that left the registry comes last."""
@@ -297,7 +297,7 @@ class DecisionRecorder:
 
     def _places(self, grant: Grant) -> list[ShelfPlace]:
         """Where the shelves of a grant are; a namespace into which nothing was put has none."""
-        return shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
+        return self.state.shelf_places(grant.actor, self.in_order(grant.namespaces))
 
     def commit(
         self,

@@ -6,17 +6,19 @@ The calls of memory are known here. What else a vault takes (caps, its log) is g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from strongroom import api, model
 from strongroom.api import A, Call
 from strongroom.errors import Invalid, StrongroomError
 from strongroom.gate import AdminGrant, Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
-from strongroom.memory.operation import Operation, run_inline
+from strongroom.memory.operation import AT_ONCE, LATER, Operation, SlowStep, Step
 from strongroom.memory.ops import deliver, forget, get, observe, profile, put
 from strongroom.model import DataClass, Op
+from strongroom.store import Commit, Pending, Store
 
+T = TypeVar("T")
 Operations = Mapping[type[Call[Any]], Callable[[DecisionRecorder, Caller, Any], Operation[Any]]]
 
 MEMORY_OPERATIONS: Operations = {
@@ -101,3 +103,29 @@ class LocalTransport:
         except StrongroomError as refused:
             return refused
         return error
+
+
+def run_inline(doing: Operation[T], store: Store) -> T:
+    """Carry out an operation here and now."""
+    try:
+        step = next(doing)
+        while True:
+            try:
+                sent = _carry_out(step, store)
+            except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
+                step = doing.throw(error)
+            else:
+                step = doing.send(sent)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+
+
+def _carry_out(step: Step, store: Store) -> Commit:
+    """Do what a step asks for, on this thread; what the operation is to be sent."""
+    if isinstance(step, Pending):
+        return store.commit(step.entries, step.effects, step.time, since=step.since)
+    if isinstance(step, SlowStep):
+        return AT_ONCE
+    step.wait()
+    return LATER

@@ -1,8 +1,8 @@
 """Operations in steps: each yields what must be durable before it goes on, and is sent the commit.
 
-An operation is written once, as a generator. Embedded, `done` carries it out, waiting for every step. A server runs
-many side by side on one thread and makes their commits together: no thread waits, and one flush of the disk serves
-all. An operation holds no lock while it yields.
+An operation is written once, as a generator. Embedded, `local_transport` carries it out and waits at each step. A
+server runs many side by side on one thread and makes their commits together: no thread waits, and one flush of the disk
+serves all. An operation holds no lock while it yields.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from strongroom.memory.line_cache.cache import LineCache, Load
-from strongroom.store import Commit, Pending, Store
+from strongroom.store import Commit, Pending
 
 T = TypeVar("T")
 
@@ -63,29 +63,3 @@ LATER = Commit(-1, -1)
 
 Step = Pending | SlowStep | Loading
 Operation = Generator[Step, Commit, T]
-
-
-def run_inline(doing: Operation[T], store: Store) -> T:
-    """Carry out an operation here and now."""
-    try:
-        step = next(doing)
-        while True:
-            try:
-                sent = carry_out(step, store)
-            except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
-                step = doing.throw(error)
-            else:
-                step = doing.send(sent)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-
-
-def carry_out(step: Step, store: Store) -> Commit:
-    """Do what a step asks for, on this thread; what the operation is to be sent."""
-    if isinstance(step, Pending):
-        return store.commit(step.entries, step.effects, step.time, since=step.since)
-    if isinstance(step, SlowStep):
-        return AT_ONCE
-    step.wait()
-    return LATER

@@ -7,9 +7,9 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
 from strongroom.memory.cap_index import CapIndex
 from strongroom.memory.line_cache.cache import LineCache
+from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Namespace
 from strongroom.store import (
     ANY,
@@ -75,10 +76,13 @@ class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class KeyCache:
-    """An actor's opened keys and the version of the document they come from (0: not stored yet)."""
+    """An actor's opened keys, and the name and version of the document they come from."""
 
     keys: ActorKeys
     version: Version
+    name: str
+    places: dict[Namespace, ShelfPlace] = field(default_factory=dict, compare=False)
+    """Where the actor's shelves are, of the namespaces that were asked for."""
 
 
 class Replica:
@@ -207,8 +211,7 @@ class Replica:
         try:
             # It is durable: what cannot be read now must not make it look as if it had failed.
             with suppress(StrongroomError):
-                own = {} if keys is None else self._still_fit(written, keys)
-                self._take_in_own(scope, changed, version, own)
+                self._take_in_own(scope, changed, version, written, keys)
         finally:
             self._guard.release()
         self._let_go()
@@ -219,33 +222,27 @@ class Replica:
         changed: Sequence[PutNew | Swap | Delete],
         version: Version,
         written: Mapping[str, Line],
+        keys: ActorKeys | None,
     ) -> None:
         seen = self._seen.get(scope)
         if seen is None:
             return
         if not self.store.is_whole:
-            self._take_in(scope, {effect.name for effect in changed}, written)
+            self._take_in(scope, {effect.name for effect in changed}, written, keys)
         elif seen == version - len(changed):
             for effect in changed:
                 body = None if isinstance(effect, Delete) else b""
-                self._apply(Object(effect.name, 0, body), written.get(effect.name))
+                self._apply(Object(effect.name, 0, body), written.get(effect.name), keys)
             self._seen[scope] = version
-
-    def _still_fit(self, written: Mapping[str, Line], keys: ActorKeys) -> dict[str, Line]:
-        """The lines that belong on the shelves that are there now.
-
-        A namespace may have been erased and made anew since: what was sealed before must not get onto the new shelf.
-        """
-        prefixes = {name.rpartition("lines/")[0] for name in written}
-        fit = {prefix for prefix in prefixes if self.shelves.birth_at(prefix) == keys.birth(prefix.split("/")[3])}
-        return {name: line for name, line in written.items() if name.rpartition("lines/")[0] in fit}
 
     def _let_go(self) -> None:
         """Have the shelves do what they put off; not on an event loop, which would keep everybody waiting."""
-        if threading.get_ident() != self._loop_thread:
+        if self.shelves.has_put_off and threading.get_ident() != self._loop_thread:
             self.shelves.let_go()
 
-    def _take_in(self, scope: str, changed: Collection[str], written: Mapping[str, Line]) -> None:
+    def _take_in(
+        self, scope: str, changed: Collection[str], written: Mapping[str, Line], keys: ActorKeys | None
+    ) -> None:
         """Take in what was written one by one: all up to the first change of somebody else, then lines alone.
 
         Those are only spared being read again. One whose change was taken in before may be forgotten by now.
@@ -255,15 +252,15 @@ class Replica:
             is_next = is_next and change.name in changed
             line = written.get(change.name) if change.body is not None else None
             if is_next or line is not None:
-                self._apply(change, line)
+                self._apply(change, line, keys)
             if is_next:
                 self._seen[scope] = change.version
 
-    def _apply(self, change: Object, line: Line | None = None) -> None:
-        """Take in one change; `line` spares reading a line that this process has just written."""
+    def _apply(self, change: Object, line: Line | None = None, keys: ActorKeys | None = None) -> None:
+        """Take in one change; `line` spares reading a line that this process has just sealed with `keys`."""
         name = change.name
         if name.startswith(ACTORS):
-            self._apply_actor(name, line, deleted=change.body is None)
+            self._apply_actor(name, line, keys, deleted=change.body is None)
         elif name.startswith(REVOKED):
             self.standing.revoked.add(LinkId(name.removeprefix(REVOKED)))
         elif name.startswith(STANDING):
@@ -274,14 +271,15 @@ class Replica:
             self._load_secrets()
             self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
 
-    def _apply_actor(self, name: str, line: Line | None, *, deleted: bool) -> None:
+    def _apply_actor(self, name: str, line: Line | None, keys: ActorKeys | None, *, deleted: bool) -> None:
         parts = name.split("/")
         if parts[2] == "keys":
             self._actors.pop(parts[1], None)
             self._drop_stale_shelves(parts[1])
         elif len(parts) == 6 and parts[4] == "lines":
             line_id = LineId(parts[5])
-            self.shelves.changed(name.removesuffix("lines/" + line_id), line_id, line, deleted=deleted)
+            birth = None if keys is None else keys.birth(parts[3])
+            self.shelves.changed(name.removesuffix("lines/" + line_id), line_id, line, birth, deleted=deleted)
 
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
@@ -376,7 +374,7 @@ class Replica:
             return None
         body = stored.body or b""
         opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
-        return KeyCache(opened, stored.version)
+        return KeyCache(opened, stored.version, stored.name)
 
     def stored_root(self, locator: str) -> str | None:
         """The id of the root that seals an actor's keys, which are not opened for it; None if it is nobody."""
@@ -414,6 +412,19 @@ class Replica:
 
     def keys_of(self, actor: Actor) -> KeyCache | None:
         return self.held_keys(self.slots.actor(actor))
+
+    def shelf_places(self, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
+        """The places of an actor's shelves; a namespace into which nothing was put has none."""
+        held = self.keys_of(actor)
+        found = [] if held is None else [held.places.get(name) or self._shelf_place(held, name) for name in names]
+        return [place for place in found if place is not None]
+
+    def _shelf_place(self, held: KeyCache, name: Namespace) -> ShelfPlace | None:
+        birth = held.keys.birth(self.slots.namespace(held.keys.actor, name))
+        if birth is None:
+            return None
+        place = held.places[name] = ShelfPlace(name, self.slots.shelf(held.keys.actor, name), birth)
+        return place
 
     # Registry, records and tags.
 

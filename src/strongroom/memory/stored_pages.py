@@ -20,7 +20,6 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +27,7 @@ from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.line_cache.cache import Batch, CachedNamespace, Load, hold_still
+from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.memory.replica import KeyCache, Replica, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
@@ -317,7 +317,7 @@ class CachePageSet:
             return None
         # While the keys are these: what is erased meanwhile must not get an object again. And while the last place is
         # there: were it removed meanwhile, who forgets would wait for its number to be taken, and not for this one.
-        given = [Expect(self._state.slots.keys(self._actor), held.version)]
+        given = [Expect(held.name, held.version)]
         given += [Expect(place.name, place.version) for place in places[-1:]]
         with suppress(Lost, Unavailable):
             return Object(name, self._state.store.put_if_absent(name, _EMPTY, *given), _EMPTY)
@@ -365,23 +365,6 @@ class CachePageSet:
             if place.body is not None and (version != place.version or not names.isdisjoint(forgotten)):
                 effects.append(Purge(place.name.removesuffix(_LAST_PART)))
         return effects
-
-
-class ShelfPlace(NamedTuple):
-    """Where a shelf is, and which keys it was born with."""
-
-    namespace: Namespace
-    prefix: str
-    birth: bytes
-
-
-def shelf_places(state: Replica, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
-    """The places of an actor's shelves; a namespace into which nothing was put has none."""
-    held = state.keys_of(actor)
-    if held is None:
-        return []
-    births = [(name, held.keys.birth(state.slots.namespace(actor, name))) for name in names]
-    return [ShelfPlace(name, state.slots.shelf(actor, name), birth) for name, birth in births if birth is not None]
 
 
 def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> CachedNamespace | Load:

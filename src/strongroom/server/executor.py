@@ -27,7 +27,7 @@ from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from strongroom.errors import RateLimited, ServerUnavailable
-from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep, Step, carry_out
+from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep, Step
 from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
 
@@ -318,6 +318,6 @@ def _resumed(doing: Operation[Any], outcome: Outcome | None) -> Step:
 
 def _outcome(store: Store, step: Pending) -> Outcome:
     try:
-        return carry_out(step, store)
+        return store.commit(step.entries, step.effects, step.time, since=step.since)
     except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
         return error

@@ -20,8 +20,7 @@ from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, Unkn
 from strongroom.keys import FileKeys
 from strongroom.memory import DecisionRecorder, Memory
 from strongroom.memory.cap_records import standing_effects
-from strongroom.memory.local_transport import LocalTransport
-from strongroom.memory.operation import run_inline
+from strongroom.memory.local_transport import LocalTransport, run_inline
 from strongroom.memory.replica import NAMESPACES, NamespaceRegistry
 from strongroom.memory.stored_pages import keep_pages
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op

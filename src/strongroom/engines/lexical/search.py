@@ -15,7 +15,7 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS
 from strongroom.engines.lexical.query import Question
 from strongroom.engines.lexical.term_weights import Size, Terms, WhenTerm, when_term
-from strongroom.model import LineId
+from strongroom.model import Line, LineId
 
 _Found = tuple[list[tuple[int, int, float]], bool, bool]
 kernel: Callable[..., _Found | None] | None = None
@@ -80,8 +80,7 @@ def best(
     if found is None:
         return None
     lines, is_pruned, is_cut = found
-    ranked = [_ranked(question, indexes[place], number, score) for place, number, score in lines]
-    return SearchResult(ranked, is_pruned, is_cut)
+    return SearchResult(_ranked(question, indexes, lines), is_pruned, is_cut)
 
 
 def _numbers(
@@ -107,6 +106,15 @@ def _numbers(
     )
 
 
-def _ranked(question: Question, index: LexicalIndex, number: int, score: float) -> Ranked:
-    line = index.line(number)
-    return Ranked(line, score + signals.of_line(line, index.lengths[number], question))
+def _ranked(
+    question: Question, indexes: Sequence[LexicalIndex], found: Sequence[tuple[int, int, float]]
+) -> list[Ranked]:
+    """The lines that the kernel found, by index and number, with the signals of the line itself added to each score."""
+    lines: list[tuple[Line, int]] = []
+    for place, number, _ in found:
+        line = indexes[place].lines[number]
+        if line is None:
+            raise LookupError("the kernel names a line that is gone")
+        lines.append((line, indexes[place].lengths[number]))
+    own = signals.of_lines(lines, question)
+    return [Ranked(line, score + more) for (line, _), (_, _, score), more in zip(lines, found, own, strict=True)]

@@ -9,7 +9,7 @@ as possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from strongroom.engines.lexical import line_features
 from strongroom.engines.lexical.query import Question
@@ -121,6 +121,11 @@ def of_marks(question: Question) -> Sequence[float]:
 def substance_of(length: int) -> float:
     """The weight of a line's length."""
     return SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
+
+
+def of_lines(lines: Iterable[tuple[Line, int]], question: Question) -> list[float]:
+    """All signals of each line, with its length, weighed."""
+    return [of_line(line, length, question) for line, length in lines]
 
 
 def of_line(line: Line, length: int, question: Question) -> float:

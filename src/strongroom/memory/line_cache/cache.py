@@ -50,6 +50,8 @@ class LineCache:
         self._bytes = 0
         self._unsettled: dict[str, CachedNamespace] = {}
         """Shelves with changes that nobody has taken in or read yet."""
+        self.has_put_off = False
+        """Whether there is anything for `let_go` to do."""
         self._shrunk: set[str] = set()
         """Which of them still hold something that was forgotten."""
         self._guard = threading.Lock()
@@ -202,18 +204,26 @@ class LineCache:
         more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
         return self._engine.rank(query, indexes, k + more, now)
 
-    def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
-        """Pass a change on to the shelf that the line belongs on, if it is in RAM. Calls must not overlap."""
+    def changed(
+        self, prefix: str, name: LineId, line: Line | None, birth: bytes | None = None, *, deleted: bool
+    ) -> None:
+        """Pass a change on to the shelf that the line belongs on, if it is in RAM. Calls must not overlap.
+
+        `line` spares reading it, where the keys of `birth` sealed it and the shelf still has those: its namespace may
+        have been erased and made anew since.
+        """
         with self._guard:
             shelf = self._alive.get(prefix)
-            if shelf is not None:
-                shelf.post(name, line, is_deleted=deleted)
-            if shelf is not None and prefix in self._shelves:
+            if shelf is None:
+                return
+            shelf.post(name, line if birth == shelf.birth else None, is_deleted=deleted)
+            if prefix in self._shelves:
                 self._grown(prefix, shelf)
                 if prefix not in self._loads:
                     self._unsettled[prefix] = shelf
                     if deleted:
                         self._shrunk.add(prefix)
+                    self.has_put_off = self.has_put_off or deleted or shelf.unread_size > _UNREAD
 
     def settle(self) -> None:
         """Read what was put since the last question, which the next one would have to do."""
@@ -223,6 +233,7 @@ class LineCache:
         """Have what was forgotten leave the RAM, and read what has become much. May wait for readers of these
         shelves."""
         if self._unsettled:
+            self.has_put_off = False
             self._settle(
                 lambda prefix, shelf: prefix in self._shrunk or shelf.unread_size > _UNREAD, _UNREAD - _READ_AT_ONCE
             )
@@ -257,11 +268,6 @@ class LineCache:
                 if name in self._shelves:
                     self._remove(name)
                 self._alive.pop(name, None)
-
-    def birth_at(self, prefix: str) -> bytes | None:
-        """Which keys the shelf of `prefix` was born with, if it is in RAM, whole or not."""
-        shelf = self._alive.get(prefix)
-        return None if shelf is None else shelf.birth
 
     def has(self, prefix: str, shelf: CachedNamespace) -> bool:
         """Whether this very shelf is the one that follows changes."""

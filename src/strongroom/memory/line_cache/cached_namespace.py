@@ -17,7 +17,15 @@ from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
 from strongroom.engines import Index, KeptIndex, Measured
-from strongroom.model import Line, LineId, Provenance
+from strongroom.model import Line, LineId, Namespace, Provenance
+
+
+class ShelfPlace(NamedTuple):
+    """Where a shelf is, and which keys it was born with."""
+
+    namespace: Namespace
+    prefix: str
+    birth: bytes
 
 
 class Batch(NamedTuple):

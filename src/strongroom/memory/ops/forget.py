@@ -101,7 +101,8 @@ def _delete(
     clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
 ) -> Operation[list[LineId]]:
     state = clerk.state
-    named = [(line, state.store.get(line_name(state, grant, line.namespace, line.id))) for line in portion]
+    names = [line_name(state.slots.shelf(grant.actor, line.namespace), line.id) for line in portion]
+    named = [(line, state.store.get(name)) for line, name in zip(portion, names, strict=True)]
     # Without those that somebody else has forgotten or erased since they were chosen.
     found = [(line, stored) for line, stored in named if stored is not None and stored.body is not None]
     effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
@@ -249,4 +250,4 @@ def _without(state: Replica, grant: Grant, held: KeyCache, used: list[Namespace]
     sealed = keys.sealed(state.ring(), state.random)
     purges = [Purge(state.slots.shelf(grant.actor, name)) for name in used]
     pinned = Expect(SECRETS, state.secrets_version)
-    return [pinned, Swap(state.slots.keys(grant.actor), sealed, held.version), *purges]
+    return [pinned, Swap(held.name, sealed, held.version), *purges]

@@ -43,6 +43,7 @@ class _Draft(msgspec.Struct, frozen=True):
     """A line about to be written, and what of it the caller fixed."""
 
     line: Line
+    name: str
     own_id: bool
     own_time: bool
 
@@ -136,20 +137,14 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
     namespace = next(iter(grant.allowed)) if new.namespace is None else Namespace(model.plain(new.namespace))
     if namespace not in grant.namespaces:
         raise CapNamespaceDenied("the cap does not cover this namespace")
-    shelf = clerk.state.slots.shelf
-    line = Line(
-        id=clerk.new_id(shelf(grant.actor, namespace), now) if new.id is None else model.line_id(new.id),
-        time=now if new.time is None else model.millis(new.time),
-        kind=model.kind(new.kind),
-        namespace=namespace,
-        session=model.clean_field(grant.session or "" if new.session is None else new.session, "a session"),
-        author=model.clean_field(new.author, "an author"),
-        text=model.clean_text(new.text),
-        provenance=provenance,
-    )
-    if not line.text.strip():
+    shelf = clerk.state.slots.shelf(grant.actor, namespace)
+    line_id = clerk.new_id(shelf, now) if new.id is None else model.line_id(new.id)
+    time = now if new.time is None else model.millis(new.time)
+    kind, session, author, text = model.clean_line(new, grant.session or "")
+    if not text.strip():
         raise InvalidRequest("a line needs some text")
-    return _Draft(line, own_id=new.id is not None, own_time=new.time is not None)
+    line = Line(line_id, time, kind, namespace, session, author, text, provenance)
+    return _Draft(line, line_name(shelf, line_id), own_id=new.id is not None, own_time=new.time is not None)
 
 
 def _write(
@@ -167,7 +162,7 @@ def _write(
     new: dict[str, Line] = {}
     made_up = {draft.line.id for draft in drafts if not draft.own_id}
     for draft in drafts:
-        name = line_name(state, grant, draft.line.namespace, draft.line.id)
+        name = draft.name
         receipt = _acknowledged(state, grant, draft, name) if looks and draft.own_id else None
         if receipt is None and name in new:
             receipt = Receipt(draft.line.id, draft.line.namespace, duplicate=True)
@@ -187,8 +182,9 @@ def _write(
     return receipts
 
 
-def line_name(state: Replica, grant: Grant, namespace: Namespace, line_id: LineId) -> str:
-    return f"{state.slots.shelf(grant.actor, namespace)}lines/{line_id}"
+def line_name(shelf: str, line_id: LineId) -> str:
+    """The name of a line's object in the store, below the prefix of its shelf."""
+    return f"{shelf}lines/{line_id}"
 
 
 def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
@@ -225,15 +221,18 @@ def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[
     keys = held.keys if held is not None else ActorKeys.new(state.vault_id, grant.actor, state.random)
     locators = sorted(state.slots.namespace(grant.actor, name) for name in namespaces)
     missing = [locator for locator in locators if locator not in keys.namespaces]
-    name = state.slots.keys(grant.actor)
     if held is not None and not missing:
-        return keys, [Expect(name, held.version)]
+        return keys, [Expect(held.name, held.version)]
     for locator in missing:
         keys = keys.with_namespace(locator, state.random)
     # A rotation of the root key must not overlook keys made at the same moment.
     rotation = Expect(SECRETS, state.secrets_version)
     sealed = keys.sealed(state.ring(), state.random)
     if held is not None:
-        return keys, [rotation, Swap(name, sealed, held.version)]
+        return keys, [rotation, Swap(held.name, sealed, held.version)]
     # Nor may a cap that an erasure has just voided bring the actor back.
-    return keys, [rotation, pin_standing(state, grant.actor, grant.issued), PutNew(name, sealed)]
+    return keys, [
+        rotation,
+        pin_standing(state, grant.actor, grant.issued),
+        PutNew(state.slots.keys(grant.actor), sealed),
+    ]

@@ -20,7 +20,7 @@ from strongroom import Memory, settings
 from strongroom.cli import archive_options
 from strongroom.cli.app import app
 from strongroom.errors import Denied
-from strongroom.memory import DecisionRecorder
+from strongroom.memory.admin_recorder import AdminRecorder
 from tests import age
 from tests.audit.tools import edit, fill, query
 from tests.cli.conftest import Cli, opened, owner_cap
@@ -241,16 +241,16 @@ def test_a_rotation_that_a_holder_keeps_from_ending_ends_after_the_hinted_revoca
 
 def _keep_from_rotating(monkeypatch: pytest.MonkeyPatch, held: Memory) -> None:
     """Have a holder put and erase just before each commit of a rotation, for as long as its cap is good."""
-    commit = DecisionRecorder.record_owner
+    commit = AdminRecorder.record_owner
 
-    def late(clerk: DecisionRecorder, op: str, *given: Any, **named: Any) -> object:
+    def late(recorder: AdminRecorder, op: str, *given: Any, **named: Any) -> object:
         if op == "rotate-actor":
             with suppress(Denied):
                 held.put("another line", namespace="work")
                 held.erase(namespaces=["work"])
-        return commit(clerk, op, *given, **named)
+        return commit(recorder, op, *given, **named)
 
-    monkeypatch.setattr(DecisionRecorder, "record_owner", late)
+    monkeypatch.setattr(AdminRecorder, "record_owner", late)
 
 
 # What does not even open: verify is the last to ask, so its hint names no other verb that only says the same.

@@ -238,7 +238,7 @@ def _without_inbox(vault: Vault) -> None:
     older = msgspec.structs.replace(state.secrets, inbox="")
     body = older.sealed(state.vault_id, state.ring(), state.random)
     assert b"inbox" not in msgspec.json.encode(older)
-    vault._clerk.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
+    vault._clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
     state.catch_up()
 
 

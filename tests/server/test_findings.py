@@ -57,7 +57,7 @@ def test_nobody_renews_once_any_cap_that_theirs_came_from_is_revoked(vault: Vaul
     for _ in range(3):
         newest = vault.memory(newest).renew()
     link = chain.parse(first).links[0].id
-    vault._clerk.record_owner("revoke", [PutNew(REVOKED + link, b"")], links=[link])
+    vault._clerk.admin.record_owner("revoke", [PutNew(REVOKED + link, b"")], links=[link])
     with pytest.raises(CapRevoked):
         vault.memory(newest).renew()
     vault.revoke(first)

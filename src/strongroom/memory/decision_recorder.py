@@ -15,11 +15,9 @@ import msgspec
 
 from strongroom.audit.entry import Decision, Entry, Mark, marks, pending
 from strongroom.audit.object_history import VAULT
-from strongroom.caps import chain
 from strongroom.caps.chain import Cap
 from strongroom.errors import (
     CapRevoked,
-    CapSignatureInvalid,
     StoreUnavailable,
     StrongroomError,
     Tampered,
@@ -27,14 +25,15 @@ from strongroom.errors import (
 )
 from strongroom.gate import AdminGrant, Ask, Gate, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.line_cache.cache import CachedNamespace, Load
+from strongroom.memory.admin_recorder import AdminRecorder
+from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
-from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep
+from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.refusal_recorder import RefusalRecorder
 from strongroom.memory.replica import ACTORS, Replica
-from strongroom.memory.stored_pages import shelf_at
-from strongroom.model import Line, LineId, LineIds, LinkId, Millis, Namespace
-from strongroom.store import ANY, Commit, Effect, Expect, Purge, Version
+from strongroom.memory.stored_pages import load_shelves, shelves_so_far
+from strongroom.model import Line, LineId, LineIds, Millis, Namespace
+from strongroom.store import ANY, Effect, Expect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
 
@@ -51,7 +50,7 @@ _TRIES = 64
 """How often shelves are loaded anew that were let go of before they could be read."""
 
 _PLACES_HELD = 1024
-_PER_ENTRY = 256
+PER_ENTRY = 256
 """Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
 
 
@@ -80,6 +79,7 @@ class DecisionRecorder:
         self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
         self.refusals = RefusalRecorder(state, clock)
+        self.admin = AdminRecorder(state, clock)
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
@@ -124,7 +124,7 @@ class DecisionRecorder:
 
         Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
         """
-        if (hopeless := self._hopeless(caller.token)) is not None:
+        if self.state.store.is_distant and (hopeless := self.refusals.hopeless(caller.token)) is not None:
             yield from self.refusals.refuse(hopeless, ask, self.now(), caller.request)
             raise hopeless
         if self.now() >= self.refusals.log.due:
@@ -162,23 +162,6 @@ class DecisionRecorder:
         if (held := self.state.gate.known(caller.token)) is not None:
             yield from self.refusals.record(error, held, ask, caller.request)
 
-    def _hopeless(self, token: str) -> StrongroomError | None:
-        """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.
-
-        What an issuer has signed that is not known here may be from after a rotation: that takes a look.
-        """
-        if not self.state.store.is_distant or self.state.gate.known(token) is not None:
-            return None
-        try:
-            self.state.gate.check(token, self.now() // 1000)
-        except StrongroomError as error:
-            is_new = (
-                isinstance(error, CapSignatureInvalid)
-                and chain.parse(token).first.iss not in self.state.secrets.issuers
-            )
-            return None if error.links or is_new else error
-        return None
-
     def _locator(self, caller: Caller) -> str:
         """Which actor a request is about, where actors are followed one by one and the cap has been verified before."""
         if not self.state.store.is_distant:
@@ -196,17 +179,8 @@ class DecisionRecorder:
             raise
         except Exception as error:
             # A defect, ours or an engine's: the request ended all the same, and the log says so.
-            yield from self._record_defect(error, admitted, caller.request)
+            yield from self.refusals.record_defect(error, admitted, caller.request)
             raise
-
-    def _record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
-        if isinstance(admitted, AdminGrant):
-            entry = self._office_entry(admitted, "", request)
-        else:
-            (entry,) = self._entries(admitted, (), self.refusals.keys_if_sound(admitted.actor), (), 0, "", request)
-        detail = type(error).__name__
-        yield pending([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
 
     def new_id(self, place: str, now: Millis) -> LineId:
         """A new id, rising within one place. Counting on across places would tell of what others put."""
@@ -266,34 +240,17 @@ class DecisionRecorder:
             # While `shelves` holds what was loaded before, it is at hand, whatever the budget says.
             looked, shelves = None, self.at_hand(grant)
             if shelves is None:
-                shelves = yield from self.recorded(grant, caller, self._load(grant, patience))
+                loading = load_shelves(self.state, grant.actor, self._places(grant), patience)
+                shelves = yield from self.recorded(grant, caller, loading)
                 if patience is None:
                     continue
                 patience = 0.0
                 grant = yield from self.admit(caller, ask)
-                shelves = self._so_far(grant)
+                shelves = shelves_so_far(self.state, grant.actor, self._places(grant))
             if is_paced or not (is_long or self.is_long(shelves)) or (yield SlowStep(grant.actor)) is AT_ONCE:
                 return grant, shelves
             is_paced = True
         raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
-
-    def _load(self, grant: Grant, patience: float | None) -> Operation[list[CachedNamespace]]:
-        """Wait until the shelves of a grant are whole, or patience is over; raise what one of them failed with."""
-        found = [shelf_at(self.state, grant.actor, place, waits=patience is None) for place in self._places(grant)]
-        loads = [one for one in found if isinstance(one, Load)]
-        if loads:
-            yield Loading(self.state.shelves, loads, patience)
-        for load in loads:
-            self.state.shelves.check(load)
-        return [one.shelf if isinstance(one, Load) else one for one in found]
-
-    def _so_far(self, grant: Grant) -> list[CachedNamespace]:
-        """The shelves of a grant as far as they are loaded."""
-        found = [shelf_at(self.state, grant.actor, place) for place in self._places(grant)]
-        for one in found:
-            if isinstance(one, Load):
-                self.state.shelves.load_in_background(one)
-        return [one.shelf if isinstance(one, Load) else one for one in found]
 
     def _places(self, grant: Grant) -> list[ShelfPlace]:
         """Where the shelves of a grant are; a namespace into which nothing was put has none."""
@@ -320,34 +277,14 @@ class DecisionRecorder:
         if keys is None:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
-        entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
+        entries = self.entries(grant, effects, keys, lines, count, erased, caller.request)
         if detail:
             entries[0] = msgspec.structs.replace(entries[0], detail=detail)
         commit = yield pending(entries, effects, since)
         if effects:
             self.state.committed(effects, commit.version, written, keys)
 
-    def commit_erasure(
-        self,
-        grant: Grant,
-        own: Sequence[Effect],
-        vault_wide: Sequence[Effect],
-        *,
-        keys: ActorKeys | None,
-        count: int,
-        caller: Caller,
-    ) -> Operation[None]:
-        """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
-        erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
-        voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
-        tagged = self._marks(vault_wide, None)
-        entries = erased + [
-            msgspec.structs.replace(voided, objects=tagged[at : at + _PER_ENTRY])
-            for at in range(0, len(tagged), _PER_ENTRY)
-        ]
-        yield pending(entries, [*own, *vault_wide])
-
-    def _entries(
+    def entries(
         self,
         grant: Grant,
         effects: Sequence[Effect],
@@ -358,7 +295,7 @@ class DecisionRecorder:
         request: str,
     ) -> list[Entry]:
         """The entries of one admitted request; more than one where it touches more objects than one can name."""
-        tagged = self._marks(effects, keys) if effects else ()
+        tagged = self.marks(effects, keys) if effects else ()
         locators = [self.state.slots.namespace(grant.actor, name) for name in grant.namespaces]
         locators.sort()
         actor, namespaces = ("", ()) if keys is None else keys.tags(locators)
@@ -374,85 +311,22 @@ class DecisionRecorder:
             links=grant.links,
             holder=grant.holder,
             count=len(lines) if count is None else count,
-            lines=tuple(lines[:_PER_ENTRY]),
-            objects=tagged[:_PER_ENTRY],
+            lines=tuple(lines[:PER_ENTRY]),
+            objects=tagged[:PER_ENTRY],
             erased=erased,
         )
         entries = [first]
-        for at in range(_PER_ENTRY, max(len(tagged), len(lines)), _PER_ENTRY):
-            stop = at + _PER_ENTRY
+        for at in range(PER_ENTRY, max(len(tagged), len(lines)), PER_ENTRY):
+            stop = at + PER_ENTRY
             entries.append(
                 msgspec.structs.replace(first, lines=tuple(lines[at:stop]), objects=tagged[at:stop], count=0)
             )
         return entries
 
-    def commit_office(
-        self,
-        office: AdminGrant,
-        effects: Sequence[Effect] = (),
-        *,
-        caller: Caller,
-        count: int = 0,
-        detail: str = "",
-    ) -> Operation[None]:
-        """Record what was done to the vault itself with a cap, together with its effects."""
-        entry = msgspec.structs.replace(
-            self._office_entry(office, detail, caller.request), count=count, objects=self._marks(effects, None)
-        )
-        yield pending([entry], effects)
-
-    def _office_entry(self, office: AdminGrant, detail: str, request: str) -> Entry:
-        return Entry(
-            v=1,
-            time=self.now(),
-            op=office.op,
-            decision=Decision.ALLOW,
-            data_class=office.data_class,
-            request=request,
-            links=office.cap.links,
-            holder=office.cap.holder,
-            detail=detail,
-        )
-
-    def record_owner(
-        self,
-        op: str,
-        effects: Sequence[Effect] = (),
-        *,
-        keys: Sequence[ActorKeys] = (),
-        links: Sequence[str] = (),
-        detail: str = "",
-        accept_clock: bool = False,
-    ) -> Commit:
-        """Record something that the owner did to the vault: one entry for it, and one for each actor it touched."""
-        entry = Entry(
-            v=1,
-            time=self.now(),
-            op=op,
-            decision=Decision.ALLOW,
-            data_class="admin",
-            links=tuple(map(LinkId, links)),
-            objects=self._marks([effect for effect in effects if not _name(effect).startswith(ACTORS)], None),
-            detail=detail,
-        )
-        entries = [entry]
-        by_name = {_name(effect): effect for effect in effects}
-        for one in keys:
-            own = by_name.get(self.state.slots.keys(one.actor))
-            marked = self._marks([] if own is None else [own], one)
-            entries.append(msgspec.structs.replace(entry, actor=one.actor_tag(), objects=marked, links=()))
-        return self.state.log.append(entries, effects, accept_clock=accept_clock)
-
-    def _marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
+    def marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
-        return marks(effects, {name: self._tags(name, keys) for name in names})
-
-    def _tags(self, name: str, keys: ActorKeys | None) -> tuple[str, str]:
-        if keys is None or not name.startswith(ACTORS):
-            return self.state.vault_tag(name), VAULT
-        return keys.object_tags(name)
-
-
-def _name(effect: Effect) -> str:
-    return effect.prefix if isinstance(effect, Purge) else effect.name
+        if keys is None:
+            return marks(effects, {name: (self.state.vault_tag(name), VAULT) for name in names})
+        vault = {name: (self.state.vault_tag(name), VAULT) for name in names if not name.startswith(ACTORS)}
+        return marks(effects, vault | {name: keys.object_tags(name) for name in names if name not in vault})

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 
 from strongroom import model
 from strongroom.audit.entry import Decision, Entry, pending
+from strongroom.caps import chain
 from strongroom.caps.chain import Cap
-from strongroom.errors import CapRevoked, StrongroomError, Tampered, Unavailable
+from strongroom.errors import CapRevoked, CapSignatureInvalid, StrongroomError, Tampered, Unavailable
 from strongroom.gate import AdminGrant, Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.operation import Operation
 from strongroom.memory.refusal_log import RefusalLog
 from strongroom.memory.replica import Replica
-from strongroom.model import Actor, LinkId, Millis, Namespace
+from strongroom.model import Actor, DataClass, LinkId, Millis, Namespace
 
 SHOWN = "show"
 """The op in the entry of a cap that was refused before it asked for anything."""
@@ -60,6 +61,32 @@ class RefusalRecorder:
         yield pending([self._entry(error, ask, self._now(), request)])
         error.recorded = True
 
+    def record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
+        """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
+        actor, namespaces = "", tuple[str, ...]()
+        held: Grant | Cap
+        if isinstance(admitted, AdminGrant):
+            held, data_class = admitted.cap, admitted.data_class
+        else:
+            held, data_class = admitted, DataClass.MEMORY
+            if (keys := self.keys_if_sound(admitted.actor)) is not None:
+                names = [self._state.slots.namespace(admitted.actor, name) for name in admitted.namespaces]
+                actor, namespaces = keys.tags(sorted(names))
+        entry = Entry(
+            v=1,
+            time=self._now(),
+            op=admitted.op,
+            decision=Decision.FAIL,
+            data_class=data_class,
+            request=request,
+            actor=actor,
+            namespaces=namespaces,
+            links=held.links,
+            holder=held.holder,
+            detail=type(error).__name__,
+        )
+        yield pending([entry])
+
     def sum_up(self, *, wholly: bool = False) -> Operation[None]:
         """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
         now = self._now()
@@ -74,6 +101,23 @@ class RefusalRecorder:
         except BaseException:
             self.log.restore([entry for entry in entries if entry.detail])
             raise
+
+    def hopeless(self, token: str) -> StrongroomError | None:
+        """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.
+
+        What an issuer has signed that is not known here may be from after a rotation: that takes a look.
+        """
+        if self._state.gate.known(token) is not None:
+            return None
+        try:
+            self._state.gate.check(token, self._now() // 1000)
+        except StrongroomError as error:
+            is_new = (
+                isinstance(error, CapSignatureInvalid)
+                and chain.parse(token).first.iss not in self._state.secrets.issuers
+            )
+            return None if error.links or is_new else error
+        return None
 
     def is_erased(self, error: CapRevoked) -> bool:
         """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""

@@ -28,6 +28,7 @@ from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.line_cache.cache import Batch, CachedNamespace, Load, hold_still
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
+from strongroom.memory.operation import Loading, Operation
 from strongroom.memory.replica import KeyCache, Replica, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
@@ -371,6 +372,28 @@ def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = T
     """The shelf in a place, or its load; see `Shelves.find`."""
     source = partial(CachePageSet, state, actor, place.namespace, place.birth)
     return state.shelves.find(place.prefix, place.birth, source, waits=waits)
+
+
+def load_shelves(
+    state: Replica, actor: Actor, places: Iterable[ShelfPlace], patience: float | None
+) -> Operation[list[CachedNamespace]]:
+    """Wait until an actor's shelves are whole, or patience is over; raise what one of them failed with."""
+    found = [shelf_at(state, actor, place, waits=patience is None) for place in places]
+    loads = [one for one in found if isinstance(one, Load)]
+    if loads:
+        yield Loading(state.shelves, loads, patience)
+    for load in loads:
+        state.shelves.check(load)
+    return [one.shelf if isinstance(one, Load) else one for one in found]
+
+
+def shelves_so_far(state: Replica, actor: Actor, places: Iterable[ShelfPlace]) -> list[CachedNamespace]:
+    """An actor's shelves as far as they are loaded."""
+    found = [shelf_at(state, actor, place) for place in places]
+    for one in found:
+        if isinstance(one, Load):
+            state.shelves.load_in_background(one)
+    return [one.shelf if isinstance(one, Load) else one for one in found]
 
 
 def keep_pages(state: Replica) -> None:

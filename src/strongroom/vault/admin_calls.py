@@ -24,7 +24,7 @@ def _entries(clerk: DecisionRecorder, caller: Caller, call: api.ReadEntries) -> 
             raise InvalidRequest(f"start is a number from 0, and limit one from 1 to {_ENTRIES}")
         log = clerk.state.log
         found = tuple(api.Logged(*one) for one in log.entries(call.start, call.start + call.limit))
-        yield from clerk.commit_office(office, caller=caller, count=len(found), detail="entries read")
+        yield from clerk.admin.commit(office, request=caller.request, count=len(found), detail="entries read")
         return api.Entries(found, log.size())
 
     return (yield from clerk.recorded(office, caller, read()))
@@ -34,7 +34,7 @@ def _checkpoint(clerk: DecisionRecorder, caller: Caller, call: api.SignCheckpoin
     office = yield from _auditor(clerk, caller)
 
     def sign() -> Operation[api.Signed]:
-        yield from clerk.commit_office(office, caller=caller, detail="checkpoint signed")
+        yield from clerk.admin.commit(office, request=caller.request, detail="checkpoint signed")
         return api.Signed(clerk.state.log.checkpoint(), clerk.state.log.verifier_key)
 
     return (yield from clerk.recorded(office, caller, sign()))
@@ -45,7 +45,7 @@ def _prove(clerk: DecisionRecorder, caller: Caller, call: api.Prove) -> Operatio
 
     def prove() -> Operation[api.Proven]:
         proof = clerk.state.log.prove(call.index)
-        yield from clerk.commit_office(office, caller=caller, detail=f"entry {call.index} proven")
+        yield from clerk.admin.commit(office, request=caller.request, detail=f"entry {call.index} proven")
         return api.Proven(proof, clerk.state.log.verifier_key)
 
     return (yield from clerk.recorded(office, caller, prove()))
@@ -57,7 +57,7 @@ def _status(clerk: DecisionRecorder, caller: Caller, call: api.ReadStatus) -> Op
     def read() -> Operation[api.Status]:
         state = clerk.state
         shelves, size = state.shelves.usage()
-        yield from clerk.commit_office(office, caller=caller, detail="status read")
+        yield from clerk.admin.commit(office, request=caller.request, detail="status read")
         names = tuple(name for name in state.namespaces if name in office.cap.namespaces)
         return api.Status(state.vault_id, version("strongroom"), names, state.log.size(), shelves, size)
 

@@ -89,7 +89,7 @@ def backup(
     place = Path(target)
     check_free(place)
     with create_open.open(location, keys=keys, engine=_ENGINE, witness=witness, now=now) as vault:
-        vault._clerk.record_owner("backup")
+        vault._clerk.admin.record_owner("backup")
         note = vault.audit.checkpoint()
         vault_id = vault.id
     used, where = backend(os.fspath(location))
@@ -280,7 +280,7 @@ def lock_keys(
         source = vault._state.source
         ring, issuer = source.load(), source.issuer()
         seen = vault.audit.checkpoint()
-        vault._clerk.record_owner("backup", detail="keys")
+        vault._clerk.admin.record_owner("backup", detail="keys")
         file = _KeysFile(vault=vault.id, active=ring.active, keys=dict(ring.keys), issuer=issuer, checkpoint=seen)
     return lock(msgspec.json.encode(file), passphrase)
 

@@ -56,7 +56,7 @@ def issue(clerk: DecisionRecorder, terms: api.Mint, data_class: str = DataClass.
     for _ in range(_TRIES):
         token, effects = _signed(clerk, terms, data_class)
         with suppress(Lost):
-            clerk.record_owner("mint", [*effects, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
+            clerk.admin.record_owner("mint", [*effects, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
             return token
     raise StoreUnavailable("the vault is too busy: other processes kept voiding the caps of this actor")
 
@@ -109,7 +109,7 @@ def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> N
     """
     for one in _line_of_descent(clerk, link, of or link):
         with suppress(Lost):  # it was revoked before
-            clerk.record_owner("revoke", [PutNew(REVOKED + one, b"")], links=[one])
+            clerk.admin.record_owner("revoke", [PutNew(REVOKED + one, b"")], links=[one])
 
 
 def revoke_with(clerk: DecisionRecorder, caller: Caller, call: api.Revoke) -> Operation[api.Revoked]:
@@ -129,9 +129,11 @@ def _revoke_with(
     revoked: list[LinkId] = []
     for one in _line_of_descent(clerk, link, link):
         try:
-            yield from clerk.commit_office(office, [PutNew(REVOKED + one, b"")], caller=caller, detail=f"link {one}")
+            yield from clerk.admin.commit(
+                office, [PutNew(REVOKED + one, b"")], request=caller.request, detail=f"link {one}"
+            )
         except Lost:  # what is answered is on record all the same
-            yield from clerk.commit_office(office, caller=caller, detail=f"link {one}, revoked before")
+            yield from clerk.admin.commit(office, request=caller.request, detail=f"link {one}, revoked before")
         revoked.append(one)
     return api.Revoked(tuple(revoked))
 
@@ -150,7 +152,7 @@ def list_with(clerk: DecisionRecorder, caller: Caller, call: api.ListCaps) -> Op
 
 def _list_with(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Operation[api.Caps]:
     found = tuple(record for record in records(clerk.state, office.cap.actor) if _sees(office.cap, record))
-    yield from clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
+    yield from clerk.admin.commit(office, request=caller.request, count=len(found), detail="caps listed")
     return api.Caps(found)
 
 
@@ -172,8 +174,8 @@ def index(clerk: DecisionRecorder) -> None:
     missing = state.cap_index.missing(record for _, record in cap_records(state))
     with suppress(Lost):  # another one makes it at this moment
         while some := list(islice(missing, _PORTION)):
-            clerk.record_owner("index-caps", some)
-        clerk.record_owner("index-caps", [PutNew(INDEXED, b"")])
+            clerk.admin.record_owner("index-caps", some)
+        clerk.admin.record_owner("index-caps", [PutNew(INDEXED, b"")])
 
 
 def on_record(state: Replica, links: Iterable[LinkId]) -> Iterator[CapRecord]:
@@ -206,7 +208,7 @@ def _issue_with(
     link = _link(token)
     try:
         effects += _pins(state, pinned)
-        yield from clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
+        yield from clerk.admin.commit(office, effects, request=caller.request, count=1, detail=f"link {link}")
     except Lost:
         state.catch_up()
         if not state.standing.revoked.isdisjoint(ancestors):

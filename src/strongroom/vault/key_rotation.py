@@ -90,7 +90,7 @@ def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
     # A vault made before there were inboxes gets its key here; one that has a key keeps it.
     secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
     body = secrets.sealed(state.vault_id, ring, os.urandom)
-    clerk.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
+    clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
 
 
 def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
@@ -115,7 +115,7 @@ def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache
         if not left:
             return 0
         try:
-            clerk.record_owner("rotate-root", list(sealed.values()), keys=[held.keys for held in left.values()])
+            clerk.admin.record_owner("rotate-root", list(sealed.values()), keys=[held.keys for held in left.values()])
         except Lost as lost:
             # Where a commit is not whole, some of it may have been carried out: all of it is looked at again.
             for locator in [lost.name.split("/")[1]] if state.store.is_whole else list(left):
@@ -154,7 +154,7 @@ def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
             Expect(SECRETS, state.secrets_version),
             Swap(state.slots.keys(actor), body, held.version),
         ]
-        clerk.record_owner("rotate-actor", effects, keys=[held.keys])
+        clerk.admin.record_owner("rotate-actor", effects, keys=[held.keys])
 
     stop = (
         f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
@@ -178,7 +178,7 @@ def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
     state = clerk.state
     secrets = msgspec.structs.replace(state.secrets, issuers=issuers, generation=state.secrets.generation + 1)
     body = secrets.sealed(state.vault_id, state.ring(), os.urandom)
-    clerk.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
+    clerk.admin.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
 
 
 def all_keys(state: Replica) -> Iterator[KeyCache]:

@@ -213,7 +213,7 @@ class Audit:
             raise self._nothing_to_accept(report)
         seen = self.seen()
         before = "" if seen is None else seen.text().replace("\n", " ").strip()
-        self._clerk.record_owner("accept-restore", detail=f"last seen: {before}")
+        self._clerk.admin.record_owner("accept-restore", detail=f"last seen: {before}")
         self._witness.keep(self._state.log.checkpoint())
         return report
 
@@ -249,7 +249,7 @@ class Audit:
             stored = self._state.store.get(ARCHIVED)
             body = expected.encoded()
             effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
-            self._clerk.record_owner("archive", [effect], detail=f"entries before {stop}")
+            self._clerk.admin.record_owner("archive", [effect], detail=f"entries before {stop}")
         except OSError as error:
             raise StoreUnavailable(f"the archive cannot be written or read back: {error}") from None
         except Lost:

@@ -203,7 +203,7 @@ class Vault:
         whose = model.actor(actor)
         retry_commit(
             self._state,
-            lambda: self._clerk.record_owner("revoke", standing_effects(self._state, whose, self._clerk.now())),
+            lambda: self._clerk.admin.record_owner("revoke", standing_effects(self._state, whose, self._clerk.now())),
         )
         issue.index(self._clerk)
 
@@ -247,7 +247,7 @@ class Vault:
             stored = self._state.store.get(NAMESPACES)
             version = 0 if stored is None else stored.version
             body = self._state.sealed_record(NAMESPACES, NamespaceRegistry(tuple(names)))
-            self._clerk.record_owner("namespaces", [Swap(NAMESPACES, body, version)])
+            self._clerk.admin.record_owner("namespaces", [Swap(NAMESPACES, body, version)])
 
         retry_commit(self._state, change)
 
@@ -326,7 +326,7 @@ class Vault:
 
     def accept_clock(self) -> None:
         """Accept this machine's clock although the log's latest entry lies ahead of it; the log says so."""
-        self._clerk.record_owner("accept-clock", accept_clock=True)
+        self._clerk.admin.record_owner("accept-clock", accept_clock=True)
 
 
 def _texts(values: Iterable[str], what: str) -> tuple[str, ...]:

@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from strongroom import api, model
+from strongroom.audit.entry import pending
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.cap_records import cap_records_of, is_over, standing_effects
-from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.decision_recorder import PER_ENTRY, Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.ops.put import line_name
@@ -179,12 +182,29 @@ def _erase_actor(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Opera
     if held is not None:
         count = _count(state, prefix)
         own = [Expect(prefix + "keys", held.version), Purge(prefix)]
-    yield from clerk.commit_erasure(
-        grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller
-    )
+    yield from _commit_erasure(clerk, grant, own, vault_wide, None if held is None else held.keys, count, caller)
     state.catch_up()
     yield from _sweep_records(clerk, grant, caller, records, {one.name for one in removed})
     return count
+
+
+def _commit_erasure(
+    clerk: DecisionRecorder,
+    grant: Grant,
+    own: Sequence[Effect],
+    vault_wide: Sequence[Effect],
+    keys: ActorKeys | None,
+    count: int,
+    caller: Caller,
+) -> Operation[None]:
+    """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
+    erased = clerk.entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
+    voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
+    tagged = clerk.marks(vault_wide, None)
+    entries = erased + [
+        msgspec.structs.replace(voided, objects=tagged[at : at + PER_ENTRY]) for at in range(0, len(tagged), PER_ENTRY)
+    ]
+    yield pending(entries, [*own, *vault_wide])
 
 
 def _count(state: Replica, prefix: str) -> int:
@@ -225,7 +245,7 @@ def _sweep_records(
     batches = [own[at : at + _RECORDS] for at in range(0, len(own), _RECORDS)]
     for batch in [*batches, over[:_RECORDS]] if over else batches:
         with suppress(Lost):  # another erasure was first
-            yield from clerk.commit_erasure(grant, (), _removal(state, batch), keys=None, count=0, caller=caller)
+            yield from _commit_erasure(clerk, grant, (), _removal(state, batch), None, 0, caller)
 
 
 def _erase_namespaces(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[int]:

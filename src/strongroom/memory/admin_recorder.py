@@ -1,0 +1,81 @@
+"""Puts on record what was done to the vault itself: by its owner, or with a cap of the admin class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from strongroom.audit.entry import Decision, Entry, Mark, marks, pending
+from strongroom.audit.object_history import VAULT
+from strongroom.gate import AdminGrant
+from strongroom.keys import ActorKeys
+from strongroom.memory.operation import Operation
+from strongroom.memory.replica import ACTORS, Replica
+from strongroom.model import LinkId, Millis
+from strongroom.store import Commit, Delete, Effect, PutNew, Swap
+
+_WRITING = (PutNew, Swap, Delete)
+
+
+class AdminRecorder:
+    """Records acts on the vault together with their effects, all or nothing. Thread-safe."""
+
+    def __init__(self, state: Replica, now: Callable[[], Millis]) -> None:
+        self._state = state
+        self._now = now
+
+    def commit(
+        self, office: AdminGrant, effects: Sequence[Effect] = (), *, request: str, count: int = 0, detail: str = ""
+    ) -> Operation[None]:
+        """Record what was done to the vault itself with a cap, together with its effects."""
+        entry = Entry(
+            v=1,
+            time=self._now(),
+            op=office.op,
+            decision=Decision.ALLOW,
+            data_class=office.data_class,
+            request=request,
+            links=office.cap.links,
+            holder=office.cap.holder,
+            count=count,
+            objects=self._vault_marks(effects),
+            detail=detail,
+        )
+        yield pending([entry], effects)
+
+    def record_owner(
+        self,
+        op: str,
+        effects: Sequence[Effect] = (),
+        *,
+        keys: Sequence[ActorKeys] = (),
+        links: Sequence[str] = (),
+        detail: str = "",
+        accept_clock: bool = False,
+    ) -> Commit:
+        """Record something that the owner did to the vault: one entry for it, and one for each actor it touched."""
+        entry = Entry(
+            v=1,
+            time=self._now(),
+            op=op,
+            decision=Decision.ALLOW,
+            data_class="admin",
+            links=tuple(map(LinkId, links)),
+            objects=self._vault_marks([effect for effect in _writing(effects) if not effect.name.startswith(ACTORS)]),
+            detail=detail,
+        )
+        entries = [entry]
+        by_name = {effect.name: effect for effect in _writing(effects)}
+        for one in keys:
+            own = by_name.get(self._state.slots.keys(one.actor))
+            marked = () if own is None else marks([own], {own.name: one.object_tags(own.name)})
+            entries.append(msgspec.structs.replace(entry, actor=one.actor_tag(), objects=marked, links=()))
+        return self._state.log.append(entries, effects, accept_clock=accept_clock)
+
+    def _vault_marks(self, effects: Sequence[Effect]) -> tuple[Mark, ...]:
+        return marks(effects, {one.name: (self._state.vault_tag(one.name), VAULT) for one in _writing(effects)})
+
+
+def _writing(effects: Sequence[Effect]) -> list[PutNew | Swap | Delete]:
+    return [effect for effect in effects if isinstance(effect, _WRITING)]

@@ -22,7 +22,7 @@ def rows(run: Run) -> Iterator[Row]:
         now = int(time.time())
         known = {hashlib.sha256(token.encode()).digest(): True}
         chain = cap.parse(token)
-        issuer = next(iter(vault._state.secrets.issuers.values()))
+        issuer = next(iter(vault._state.records.secrets.issuers.values()))
         seed = chain.seed or b""
 
         def decide() -> None:

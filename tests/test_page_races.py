@@ -361,7 +361,7 @@ def test_a_process_that_closes_heeds_what_was_erased_behind_a_shelf_that_it_keep
     if again:
         assert not set(held_in_pages(vault, ALICE, travel)) & set(erased)
     else:
-        assert list(vault._state.names(vault._state.slots.shelf(ALICE, travel))) == []
+        assert list(vault._state.records.names(vault._state.slots.shelf(ALICE, travel))) == []
     assert_sound(vault)
 
 
@@ -375,7 +375,7 @@ def test_a_process_that_closes_after_its_actor_was_erased_leaves_nothing_and_the
     put(writer, cap, 5)
     vault.erase("local/alice")
     writer.close()
-    assert list(vault._state.names("actors/")) == []
+    assert list(vault._state.records.names("actors/")) == []
     later(vault)
     token = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
     new = put(vault, token, 2)
@@ -414,7 +414,7 @@ def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
             patch.setattr(CachePageSet, moment, erase_first)
             _reason(lambda: writer.memory(cap).get("Chengdu", namespaces=["work"]))
         assert done
-    left = {thing.name for thing in vault._state.names("actors/")}
+    left = {thing.name for thing in vault._state.records.names("actors/")}
     assert again or not [name for name in left if "/derived/" in name]
     if what == "actor" and not again:
         assert left == set()

@@ -58,7 +58,7 @@ def test_no_secret_shows_in_errors_reprs_logs_or_the_audit_log(
     state = vault._state
     held = state.held_keys(state.slots.actor(strongroom.actor_path("local", "alice")))
     assert held is not None
-    shown = [vault, memory, cap, child, keys, phrase, keys.load(), state.secrets, held, held.keys, state.slots]
+    shown = [vault, memory, cap, child, keys, phrase, keys.load(), state.records.secrets, held, held.keys, state.slots]
     said += [repr(thing) for thing in shown]
     said += [record.getMessage() for record in caplog.records]
     entries = b"\n".join(entry.encoded() for _, entry in vault.audit.entries() if entry is not None)
@@ -69,7 +69,7 @@ def test_no_secret_shows_in_errors_reprs_logs_or_the_audit_log(
     for token in (cap, child):
         assert str(token).encode() not in everything
         assert token.rsplit("~", 1)[1].encode() not in everything
-    secrets = state.secrets
+    secrets = state.records.secrets
     for secret in [
         *keys.load().keys.values(),
         keys.issuer(),

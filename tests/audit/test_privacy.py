@@ -85,7 +85,7 @@ def test_an_entry_names_namespaces_and_objects_by_tags_that_need_the_actors_key(
 
 def _keys_left(vault: Vault) -> Iterator[bytes]:
     """Every key that the vault and its key files still hold."""
-    secrets = vault._state.secrets
+    secrets = vault._state.records.secrets
     yield from (secrets.log_seed, secrets.name_key, secrets.tag_key, secrets.record_key)
     yield from vault._state.source.load().keys.values()
     yield vault._state.source.issuer()
@@ -106,7 +106,7 @@ def test_after_an_erasure_no_key_that_is_left_gives_the_actors_tags(vault: Vault
     vault.memory(cap).put("Trip to Chengdu", namespace="travel")
     (put,) = [entry for entry in _all(vault) if entry.op == "put"]
     locator = vault._state.slots.namespace(Actor("local/alice"), Namespace("travel"))
-    names = [name.name for name in vault._state.objects("actors/")]
+    names = [name.name for name in vault._state.records.objects("actors/")]
 
     def reproduced() -> set[str]:
         made = {_tag(key, "actor") for key in _keys_left(vault)}

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from strongroom.caps.chain import Grantable, Narrowing
-from strongroom.memory import replica
+from strongroom.memory import vault_records
 from strongroom.memory.cap_index import CAPS
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
 
@@ -66,7 +66,7 @@ def test_page_states_the_namespace_field_and_claim() -> None:
 
 @pytest.mark.requirement("project-docs")
 def test_page_names_every_kind_of_object() -> None:
-    kinds = [value for key, value in vars(replica).items() if key.isupper() and not key.startswith("_")]
+    kinds = [value for key, value in vars(vault_records).items() if key.isupper() and not key.startswith("_")]
     kinds = [CAPS, *(value for value in kinds if isinstance(value, str))]
     assert len(kinds) == 8
     named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Objects in the store"))]

@@ -422,7 +422,7 @@ def test_an_issuer_rotation_that_cannot_write_its_key_voids_nothing_and_can_be_r
     vault.rotate_issuer()
     assert _reason(lambda: _texts(vault, cap)) == "cap_signature_invalid"
     assert _texts(vault, vault.mint(actor="local/alice", ops=["get"], namespaces=["work"])) == {"a line"}
-    assert len(vault._state.secrets.issuers) == 1
+    assert len(vault._state.records.secrets.issuers) == 1
 
 
 @pytest.mark.requirement("keys-rotate-issuer")

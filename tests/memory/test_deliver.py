@@ -17,7 +17,7 @@ from strongroom.crypto import inbox
 from strongroom.crypto.inbox import Bundle
 from strongroom.keys import VaultSecrets
 from strongroom.memory.operation import SlowStep
-from strongroom.memory.replica import SECRETS
+from strongroom.memory.vault_records import SECRETS
 from strongroom.model import Receipt
 from strongroom.store import Swap
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -235,10 +235,10 @@ def test_asking_for_the_key_is_on_record_and_writes_nothing(vault: Vault, cap: T
 def _without_inbox(vault: Vault) -> None:
     """Make a vault as it was before there were inboxes."""
     state = vault._state
-    older = msgspec.structs.replace(state.secrets, inbox="")
-    body = older.sealed(state.vault_id, state.ring(), state.random)
+    older = msgspec.structs.replace(state.records.secrets, inbox="")
+    body = older.sealed(state.vault_id, state.records.ring(), state.random)
     assert b"inbox" not in msgspec.json.encode(older)
-    vault._clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
+    vault._clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.records.secrets_version)])
     state.catch_up()
 
 
@@ -255,9 +255,9 @@ def test_a_vault_from_before_has_no_inbox_until_its_root_is_rotated(
             assert "rotate root" in refused.value.hint
         memory.put("everything else works", namespace="work")
     other = reopen()
-    generation = vault._state.secrets.generation
+    generation = vault._state.records.secrets.generation
     vault.rotate_root()
-    assert vault._state.secrets.generation == generation + 1
+    assert vault._state.records.secrets.generation == generation + 1
     new = vault.memory(cap).inbox()
     assert new != recipient
     assert other.memory(cap).inbox() == reopen().memory(cap).inbox() == new
@@ -267,10 +267,10 @@ def test_a_vault_from_before_has_no_inbox_until_its_root_is_rotated(
 
 @pytest.mark.requirement("inbox-key")
 def test_a_bundle_sealed_before_any_rotation_is_delivered_after_it(vault: Vault, cap: Token, recipient: str) -> None:
-    sealed, generation = _sealed(recipient, TRIP), vault._state.secrets.generation
+    sealed, generation = _sealed(recipient, TRIP), vault._state.records.secrets.generation
     vault.rotate_root()
     vault.rotate_root()
-    assert vault._state.secrets.generation == generation, "what it says has not changed"
+    assert vault._state.records.secrets.generation == generation, "what it says has not changed"
     vault.rotate_issuer()
     fresh = vault.memory(_mint(vault))
     assert fresh.inbox() == recipient
@@ -280,7 +280,7 @@ def test_a_bundle_sealed_before_any_rotation_is_delivered_after_it(vault: Vault,
 @pytest.mark.requirement("inbox-key")
 def test_the_key_is_in_no_file_of_the_vault_in_clear(vault: Vault, cap: Token, recipient: str, tmp_path: Any) -> None:
     vault.memory(cap).deliver(_sealed(recipient, TRIP))
-    secret = vault._state.secrets.inbox
+    secret = vault._state.records.secrets.inbox
     assert inbox.recipient_of(secret) == recipient
     for path in (tmp_path / "vault").rglob("*"):
         if path.is_file():

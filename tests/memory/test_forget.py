@@ -26,7 +26,9 @@ def _texts(vault: Vault, cap: Token) -> set[str]:
 
 def _bodies(vault: Vault) -> list[bytes]:
     return [
-        thing.body for thing in vault._state.objects("actors/") if thing.body is not None and "/lines/" in thing.name
+        thing.body
+        for thing in vault._state.records.objects("actors/")
+        if thing.body is not None and "/lines/" in thing.name
     ]
 
 
@@ -166,7 +168,7 @@ def test_after_erase_no_key_that_remains_opens_the_ciphertext(
     files = _files(tmp_path)
     for gone in (body[5:60], stored.body, held.keys.actor_key, held.keys.tag_key, namespace_key):
         assert gone not in files
-    secrets = state.secrets
+    secrets = state.records.secrets
     remaining = [*keys.load().keys.values(), keys.issuer()]
     remaining += [secrets.name_key, secrets.record_key, secrets.tag_key, secrets.log_seed]
     for key in remaining:

@@ -127,7 +127,7 @@ def test_put_then_get_round_trips_one_sealed_object_below_the_actor_prefix(vault
     assert hit.provenance.source == "test"
     assert hit.provenance.recorded == vault._clerk.now()
     prefix = f"actors/{vault._state.slots.actor(strongroom.actor_path('local', 'alice'))}/memory/"
-    (stored,) = [thing for thing in vault._state.objects(prefix) if "/lines/" in thing.name]
+    (stored,) = [thing for thing in vault._state.records.objects(prefix) if "/lines/" in thing.name]
     assert stored.body is not None
     assert b"Chengdu" not in stored.body
 

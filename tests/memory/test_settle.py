@@ -112,9 +112,11 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     changed = LineCache.changed
 
-    def noted(self: LineCache, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
+    def noted(
+        self: LineCache, prefix: str, name: LineId, line: Line | None, birth: bytes | None, *, deleted: bool
+    ) -> None:
         names.append(name)
-        changed(self, prefix, name, line, deleted=deleted)
+        changed(self, prefix, name, line, birth, deleted=deleted)
 
     monkeypatch.setattr(LineCache, "changed", noted)
     return names

@@ -76,7 +76,7 @@ def listed(vault: Vault, cap: Token, **named: Any) -> list[str]:
 
 def derived(vault: Vault) -> list[Object]:
     """Everything below any `derived/`, tombstones too."""
-    return [thing for thing in vault._state.objects("actors/") if "/derived/" in thing.name]
+    return [thing for thing in vault._state.records.objects("actors/") if "/derived/" in thing.name]
 
 
 def written(vault: Vault) -> list[Object]:
@@ -110,7 +110,7 @@ def held_in_pages(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WOR
 
 def living(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WORK) -> set[str]:
     prefix = f"{vault._state.slots.shelf(actor, namespace)}lines/"
-    return {thing.name.removeprefix(prefix) for thing in vault._state.names(prefix) if thing.body is not None}
+    return {thing.name.removeprefix(prefix) for thing in vault._state.records.names(prefix) if thing.body is not None}
 
 
 def assert_sound(vault: Vault) -> None:

@@ -31,7 +31,7 @@ def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def _texts(vault: Vault) -> dict[str, str]:
     """The ids of all lines, with the texts of some."""
-    names = [thing.name for thing in vault._state.names("actors/") if "/lines/" in thing.name]
+    names = [thing.name for thing in vault._state.records.names("actors/") if "/lines/" in thing.name]
     found = {name.rpartition("/")[2]: "" for name in names}
     memory = vault.memory(vault.mint(actor="local/owner", ops=["get"], namespaces=["travel"], ttl=900))
     for ids in _batches(list(found)[:: LINES // _SAMPLE], K_LIMIT):

@@ -15,7 +15,7 @@ from strongroom.caps import chain
 from strongroom.errors import CapRevoked
 from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.operation import SlowStep
-from strongroom.memory.replica import REVOKED
+from strongroom.memory.vault_records import REVOKED
 from strongroom.store import Pending, PutNew
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread

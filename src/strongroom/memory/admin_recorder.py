@@ -11,7 +11,8 @@ from strongroom.audit.object_history import VAULT
 from strongroom.gate import AdminGrant
 from strongroom.keys import ActorKeys
 from strongroom.memory.operation import Operation
-from strongroom.memory.replica import ACTORS, Replica
+from strongroom.memory.replica import Replica
+from strongroom.memory.vault_records import ACTORS
 from strongroom.model import LinkId, Millis
 from strongroom.store import Commit, Delete, Effect, PutNew, Swap
 
@@ -74,7 +75,7 @@ class AdminRecorder:
         return self._state.log.append(entries, effects, accept_clock=accept_clock)
 
     def _vault_marks(self, effects: Sequence[Effect]) -> tuple[Mark, ...]:
-        return marks(effects, {one.name: (self._state.vault_tag(one.name), VAULT) for one in _writing(effects)})
+        return marks(effects, {one.name: (self._state.records.vault_tag(one.name), VAULT) for one in _writing(effects)})
 
 
 def _writing(effects: Sequence[Effect]) -> list[PutNew | Swap | Delete]:

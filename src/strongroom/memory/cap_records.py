@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from strongroom.errors import Tampered
 from strongroom.memory.cap_index import CAPS, is_record
-from strongroom.memory.replica import REVOKED, STANDING, NotBefore, Replica
+from strongroom.memory.replica import NotBefore, Replica
+from strongroom.memory.vault_records import REVOKED, STANDING
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Millis
 from strongroom.store import CLOCK_LEEWAY, Effect, Expect, Lost, Object, PutNew, Swap
 from strongroom.store.fleet_contract import FleetStore
@@ -26,7 +27,7 @@ def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[
         if thing.body is None:
             continue
         try:
-            record = state.cap_record(thing)
+            record = state.records.cap_record(thing)
         except Tampered:
             if state.store.is_whole:
                 raise
@@ -48,7 +49,7 @@ def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
 def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
     """The records as stored, tombstones too."""
     if state.store.is_whole:
-        yield from (one for one in state.objects(CAPS) if one.name not in beside and is_record(one.name))
+        yield from (one for one in state.records.objects(CAPS) if one.name not in beside and is_record(one.name))
         return
     after = ""
     if not isinstance(state.store, FleetStore):
@@ -88,11 +89,11 @@ def _standing_effect(state: Replica, locator: str, now: Millis, issued: Sequence
     """The effect that voids every cap of the actor at `locator` issued up to now, or at one of the times `issued`."""
     name = STANDING + locator
     stored = state.store.get(name)
-    before = 0 if stored is None else state.record(name, NotBefore).not_before
+    before = 0 if stored is None else state.records.open(name, NotBefore).not_before
     # Later than every existing cap: mint issues none before `not_before`, and this clock may be behind the log, or
     # behind another worker's clock and log.
     latest = max(now, state.store.head().time) // 1000
-    sealed = state.sealed_record(name, NotBefore(max(latest, before, *issued) + 1))
+    sealed = state.records.seal(name, NotBefore(max(latest, before, *issued) + 1))
     return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 
 
@@ -102,7 +103,7 @@ def pin_standing(state: Replica, actor: Actor, issued: int) -> Expect:
     stored = state.store.get(name)
     if stored is None:
         return Expect(name, 0)
-    if issued < state.record(name, NotBefore).not_before:
+    if issued < state.records.open(name, NotBefore).not_before:
         raise Lost(name)
     return Expect(name, stored.version)
 

@@ -30,8 +30,9 @@ from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.refusal_recorder import RefusalRecorder
-from strongroom.memory.replica import ACTORS, Replica
+from strongroom.memory.replica import Replica
 from strongroom.memory.stored_pages import load_shelves, shelves_so_far
+from strongroom.memory.vault_records import ACTORS
 from strongroom.model import Line, LineId, LineIds, Millis, Namespace
 from strongroom.store import ANY, Effect, Expect, Purge, Version
 
@@ -194,7 +195,7 @@ class DecisionRecorder:
         """Namespaces, most sensitive first; one that left the registry comes last."""
         if len(namespaces) == 1:
             return list(namespaces)
-        order = {name: place for place, name in enumerate(self.state.namespaces)}
+        order = {name: place for place, name in enumerate(self.state.records.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
     def at_hand(self, grant: Grant) -> list[CachedNamespace] | None:
@@ -327,6 +328,6 @@ class DecisionRecorder:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
         if keys is None:
-            return marks(effects, {name: (self.state.vault_tag(name), VAULT) for name in names})
-        vault = {name: (self.state.vault_tag(name), VAULT) for name in names if not name.startswith(ACTORS)}
+            return marks(effects, {name: (self.state.records.vault_tag(name), VAULT) for name in names})
+        vault = {name: (self.state.records.vault_tag(name), VAULT) for name in names if not name.startswith(ACTORS)}
         return marks(effects, vault | {name: keys.object_tags(name) for name in names if name not in vault})

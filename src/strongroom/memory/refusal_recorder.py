@@ -114,7 +114,7 @@ class RefusalRecorder:
         except StrongroomError as error:
             is_new = (
                 isinstance(error, CapSignatureInvalid)
-                and chain.parse(token).first.iss not in self._state.secrets.issuers
+                and chain.parse(token).first.iss not in self._state.records.secrets.issuers
             )
             return None if error.links or is_new else error
         return None

@@ -9,25 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import TypeVar
 
 import msgspec
 
-from strongroom import model
 from strongroom.audit.log import AuditLog, VaultMac
-from strongroom.crypto import line_encryption
-from strongroom.crypto.hmac_state import HmacState
-from strongroom.crypto.line_encryption import LinePlace
-from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
+from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
 from strongroom.gate import NEVER, Gate, Revocations
-from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
-from strongroom.keys.hierarchy import root_of, tag
+from strongroom.keys import ActorKeys, Keyring, KeySource, Slots
 from strongroom.memory.cap_index import CapIndex
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
-from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Namespace
+from strongroom.memory.stored_keys import KeyCache, StoredKeys
+from strongroom.memory.vault_records import ACTORS, FORMAT, NAMESPACES, REVOKED, SECRETS, STANDING, VaultRecords
+from strongroom.model import Actor, Line, LineId, LinkId, Namespace
 from strongroom.store import (
     ANY,
     Delete,
@@ -39,50 +33,17 @@ from strongroom.store import (
     Store,
     Swap,
     Version,
-    is_derived,
 )
-from strongroom.store.fleet_contract import FleetStore
-
-FORMAT = "vault/format"
-SECRETS = "vault/secrets"
-NAMESPACES = "vault/namespaces"
-REVOKED = "vault/revoked/"
-STANDING = "vault/standing/"
-ARCHIVED = "vault/archived"
-ACTORS = "actors/"
 
 _ACTORS_HELD = 10_000
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
-_NAMES = 10_000
-_AT_ONCE = 16
-"""Actors of a bucket that are looked at side by side."""
-_TRIES = 4
-
-T = TypeVar("T")
-
-
-class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vault's namespaces, most sensitive first."""
-
-    names: tuple[Namespace, ...]
 
 
 class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Caps of an actor issued before this second are void."""
 
     not_before: int
-
-
-@dataclass(frozen=True, slots=True)
-class KeyCache:
-    """An actor's opened keys, and the name and version of the document they come from."""
-
-    keys: ActorKeys
-    version: Version
-    name: str
-    places: dict[Namespace, ShelfPlace] = field(default_factory=dict, compare=False)
-    """Where the actor's shelves are, of the namespaces that were asked for."""
 
 
 class Replica:
@@ -103,32 +64,26 @@ class Replica:
         self.shelves = shelves
         self.random = random
         self._guard = threading.RLock()
-        self._ring = ring
         self._actors: dict[str, KeyCache] = {}
         self._vault_scope = store.scope(FORMAT)
         self._seen: dict[str, Version] = {}
         """How far each part of the store has been followed."""
-        self._generation = 0
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
         self._loop_thread = 0
         """The thread that calls `together`: an event loop's."""
-        self._open()
-
-    # Opening and following.
-
-    def _open(self) -> None:
-        self._seen[self._vault_scope] = self.store.version(self._vault_scope)
-        self._load_secrets()
-        self.slots = Slots(self.secrets.name_key)
-        self.cap_index = CapIndex(self.store, self.vault_tag, self.cap_record)
-        self.mac = VaultMac(self.vault_id, self.secrets.tag_key, self.secrets.log_seed)
-        self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
+        self._seen[self._vault_scope] = store.version(self._vault_scope)
+        self.records = VaultRecords(vault_id, store, source, random, ring)
+        secrets = self.records.secrets
+        self.slots = Slots(secrets.name_key)
+        self.stored_keys = StoredKeys(vault_id, store, self.records, self.slots)
+        self.cap_index = CapIndex(store, self.records.vault_tag, self.records.cap_record)
+        self.mac = VaultMac(vault_id, secrets.tag_key, secrets.log_seed)
+        self.log = AuditLog(store, vault_id, secrets.log_seed, self.mac)
         self.standing = Revocations(self.slots.actor)
-        self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
-        self._load_registry()
+        self.gate = Gate(vault_id, secrets.issuers, self.standing)
         for prefix in (REVOKED, STANDING):
-            for thing in self.names(prefix):
+            for thing in self.records.names(prefix):
                 self._apply(thing)
 
     @contextmanager
@@ -266,10 +221,10 @@ class Replica:
         elif name.startswith(STANDING):
             self._apply_standing(name)
         elif name == NAMESPACES:
-            self._load_registry()
+            self.records.load_registry()
         elif name == SECRETS:
-            self._load_secrets()
-            self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
+            self.records.load_secrets()
+            self.gate = Gate(self.vault_id, self.records.secrets.issuers, self.standing)
 
     def _apply_actor(self, name: str, line: Line | None, keys: ActorKeys | None, *, deleted: bool) -> None:
         parts = name.split("/")
@@ -284,7 +239,7 @@ class Replica:
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
         try:
-            found = self.record(name, NotBefore).not_before
+            found = self.records.open(name, NotBefore).not_before
             # Never earlier than what is known: an older record put back must not revive a cap here.
             self.standing.not_before[locator] = max(found, self.standing.not_before.get(locator, 0))
         except Tampered:
@@ -309,106 +264,20 @@ class Replica:
 
     # Keys.
 
-    def ring(self) -> Keyring:
-        if self._ring is None:
-            self._ring = self.source.load()
-        return self._ring
-
-    def use_ring(self, ring: Keyring) -> None:
-        """Take over a keyring that this process has just written."""
-        self._ring = ring
-
-    def _load_secrets(self) -> None:
-        stored = self.store.get(SECRETS)
-        if stored is None or stored.body is None:
-            raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
-        body = stored.body
-        found = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
-        if found.generation < self._generation:  # else a rotated-out issuer would be back
-            raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
-        self.secrets, self._generation, self._tagging = found, found.generation, HmacState(found.tag_key)
-        self.secrets_version = stored.version
-
-    def _with_ring(self, use: Callable[[Keyring], T]) -> T:
-        """Open something with the keyring, reading it anew if another process has rotated the root key."""
-        try:
-            return use(self.ring())
-        except KeyUnavailable:
-            self._ring = None
-            return use(self.ring())
-
     def held_keys(self, locator: str) -> KeyCache | None:
         """The keys of the actor at `locator`, or None if it has none. A read error never looks like None."""
         held = self._actors.get(locator)
+        return held if held is not None else self._read_keys(locator, self.stored_keys.find)
+
+    def _read_keys(self, locator: str, read: Callable[[str], KeyCache | None]) -> KeyCache | None:
         # Read and kept under the follower's lock: else a change seen in between would leave old keys behind.
-        return held if held is not None else self._read_keys(locator)
-
-    def _read_keys(self, locator: str) -> KeyCache | None:
         with self._guard:
-            for _ in range(_TRIES):  # another process may make or erase them between two looks
-                held = self.stored_keys(locator)
-                if held is not None:
-                    self._keep(locator, held)
-                    return held
-                if not self._has_objects(locator):
-                    return None
-                # What is known may be of two moments, where a list comes in pages: nobody is refused by that.
-                self.store.version(self.store.scope(f"{ACTORS}{locator}/"))
-            raise Tampered(
-                "an actor's keys are gone while its lines are there", hint="vault.audit.verify() names what is wrong"
-            )
-
-    def _has_objects(self, locator: str) -> bool:
-        """Whether an actor has anything; what is only derived, and in no log, makes nobody."""
-        return any(not is_derived(thing.name) for thing in self.names(f"{ACTORS}{locator}/"))
-
-    def _keep(self, locator: str, held: KeyCache) -> None:
-        while len(self._actors) >= _ACTORS_HELD:
-            self._actors.pop(next(iter(self._actors)))
-        self._actors[locator] = held
-
-    def stored_keys(self, locator: str) -> KeyCache | None:
-        """An actor's keys as they are stored, whatever is cached; None if there are none."""
-        stored = self._key_document(locator)
-        if stored is None:
-            return None
-        body = stored.body or b""
-        opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
-        return KeyCache(opened, stored.version, stored.name)
-
-    def stored_root(self, locator: str) -> str | None:
-        """The id of the root that seals an actor's keys, which are not opened for it; None if it is nobody."""
-        stored = self._key_document(locator)
-        if stored is not None:
-            return root_of(stored.body or b"")
-        held = self.held_keys(locator)  # raises where keys are gone that must be there
-        return None if held is None else held.keys.root
-
-    def _key_document(self, locator: str) -> Object | None:
-        stored = self.store.get(f"{ACTORS}{locator}/keys")
-        if stored is not None and stored.body is None:
-            raise Tampered("an actor's keys are a tombstone")
-        return stored
-
-    def locators(self) -> Iterator[str]:
-        """The locator of every actor that has anything in the store, found without reading what it has.
-
-        In a bucket each is looked at, some at a time: what is known of it is then as new as its turn.
-        """
-        if isinstance(self.store, FleetStore):
-            scopes = (scope for scope in self.store.scopes() if scope.startswith(ACTORS))
-            while portion := list(islice(scopes, _AT_ONCE)):
-                self.store.versions(portion)
-                yield from (scope.split("/")[1] for scope in portion)
-            return
-        after = ""
-        while found := self.store.list(ACTORS, after, 1):
-            name = found[0].name
-            locator = name.split("/")[1]
-            # Nothing of an actor comes before its keys.
-            if name == f"{ACTORS}{locator}/keys" or self._has_objects(locator):
-                yield locator
-            after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
+            held = read(locator)
+            if held is not None:
+                while len(self._actors) >= _ACTORS_HELD:
+                    self._actors.pop(next(iter(self._actors)))
+                self._actors[locator] = held
+            return held
 
     def keys_of(self, actor: Actor) -> KeyCache | None:
         return self.held_keys(self.slots.actor(actor))
@@ -416,138 +285,32 @@ class Replica:
     def shelf_places(self, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
         """The places of an actor's shelves; a namespace into which nothing was put has none."""
         held = self.keys_of(actor)
-        found = [] if held is None else [held.places.get(name) or self._shelf_place(held, name) for name in names]
+        if held is None:
+            return []
+        known = held.places
+        found = [known[name] if name in known else held.find_place(self.slots, name) for name in names]
         return [place for place in found if place is not None]
 
-    def _shelf_place(self, held: KeyCache, name: Namespace) -> ShelfPlace | None:
-        birth = held.keys.birth(self.slots.namespace(held.keys.actor, name))
-        if birth is None:
-            return None
-        place = held.places[name] = ShelfPlace(name, self.slots.shelf(held.keys.actor, name), birth)
-        return place
+    def tag_of(self, name: str, *, is_fresh: bool = False) -> tuple[str, str]:
+        """The log's tags for an object: its owner's and its own.
 
-    # Registry, records and tags.
-
-    def _load_registry(self) -> None:
-        self.namespaces = self.record(NAMESPACES, NamespaceRegistry).names
-
-    def record(self, name: str, kind: type[T]) -> T:
-        """One of the vault's own sealed records, which must be there."""
-        stored = self.store.get(name)
-        if stored is None or stored.body is None:
-            raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
-        return line_encryption.open_record(stored.body, name, self.vault_id, self.secrets.record_key, kind)
-
-    def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
-        return line_encryption.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
-
-    def cap_record(self, thing: Object) -> CapRecord:
-        """Open what the registry keeps of a cap."""
-        return line_encryption.open_record(
-            thing.body or b"", thing.name, self.vault_id, self.secrets.record_key, CapRecord
-        )
-
-    def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`.
-
-        It is read in pages of `most`: who needs only some need not have all of them read.
+        `is_fresh`: by keys that are at most as old as what was read of their actor last.
         """
-        while page := self.store.list(prefix, after, most):
-            for thing in page:
-                if last is not None and thing.name > last:
-                    return
-                yield thing
-            after = page[-1].name
-            if last is not None and after >= last:
-                return
-
-    def names(self, prefix: str) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too, without bodies."""
-        after = ""
-        while page := self.store.names(prefix, after, _NAMES):
-            yield from page
-            after = page[-1].name
-
-    def tag_of(self, name: str) -> tuple[str, str]:
-        """The log's tags for an object: its owner's and its own."""
         if not name.startswith(ACTORS):
-            return "", self.vault_tag(name)
+            return "", self.records.vault_tag(name)
         locator = name.split("/")[1]
-        held = self._actors.get(locator)
-        if held is None:
+        if is_fresh and name.endswith("/keys"):
             with self._guard:
-                held = self.stored_keys(locator)
-                if held is None:
-                    return "?", name
-                self._keep(locator, held)
+                self._actors.pop(locator, None)
+        held = self._actors.get(locator) or self._read_keys(locator, self.stored_keys.read)
+        if held is None:
+            return "?", name
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
-    def fresh_tag_of(self, name: str) -> tuple[str, str]:
-        """As `tag_of`, by keys that are at most as old as what was read of their actor last."""
-        if name.startswith(ACTORS) and name.endswith("/keys"):
-            with self._guard:
-                self._actors.pop(name.split("/")[1], None)
-        return self.tag_of(name)
-
-    def vault_tag(self, name: str) -> str:
-        return tag(self._tagging, "object", name)
-
-    # Lines.
-
-    def open_line(self, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
-        """Open a stored line; None for a tombstone or nothing."""
-        if thing is None or thing.body is None:
-            return None
-        place = LinePlace(self.vault_id, actor, namespace)
-
-        def opened(body: bytes, keys: Mapping[int, bytes]) -> Line:
-            return line_encryption.open_line(body, line_id_of(thing.name), place, keys)
-
-        return self.opening(actor, namespace, thing, opened)
-
-    def opening(
-        self, actor: Actor, namespace: Namespace, thing: Object, use: Callable[[bytes, Mapping[int, bytes]], T]
-    ) -> T | None:
-        """Open a stored object with its namespace's keys; None if it, or they, are gone.
-
-        What does not open may have been sealed by another process with keys that were rotated since we read ours.
-        """
-        body = thing.body
-        for last in (False, True):
-            held = self.keys_of(actor)
-            if body is None or held is None:
-                return None
-            try:
-                return use(body, held.keys.namespaces.get(self.slots.namespace(actor, namespace), {}))
-            except Tampered:
-                renewed = not last and self._renewed(held)
-                again = self._again(thing.name)
-                if not renewed and (last or again == body):
-                    raise
-            body = again
-        return None
-
-    def _again(self, name: str) -> bytes | None:
-        """The body of an object as it is now."""
-        if not self.store.is_whole:
-            self.store.version(self.store.scope(name))
-        found = self.store.get(name)
-        return None if found is None else found.body
-
-    def _renewed(self, held: KeyCache) -> bool:
+    def renew_keys(self, held: KeyCache) -> bool:
         """Read an actor's keys anew; True if they were not the ones in the store."""
         locator = self.slots.actor(held.keys.actor)
         with self._guard:
             self._actors.pop(locator, None)
-            found = self._read_keys(locator)
+            found = self._read_keys(locator, self.stored_keys.find)
         return found is None or found.version != held.version
-
-
-def line_id_of(name: str) -> LineId:
-    """The last part of a line's name; anything but an id in its place is tampering."""
-    try:
-        return model.line_id(name.rsplit("/", 1)[1])
-    except InvalidRequest:
-        raise Tampered(
-            "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
-        ) from None

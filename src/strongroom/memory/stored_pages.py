@@ -29,7 +29,9 @@ from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.line_cache.cache import Batch, CachedNamespace, Load, hold_still
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.memory.operation import Loading, Operation
-from strongroom.memory.replica import KeyCache, Replica, line_id_of
+from strongroom.memory.replica import Replica
+from strongroom.memory.stored_keys import KeyCache
+from strongroom.memory.stored_lines import line_id_of, open_line, open_object
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
 
@@ -151,7 +153,7 @@ class CachePageSet:
     def _living(self) -> Generator[Batch, None, dict[LineId, Version]]:
         """The lines that there are, newest first."""
         living: list[tuple[LineId, Version]] = []
-        for number, thing in enumerate(self._state.names(self._lines)):
+        for number, thing in enumerate(self._state.records.names(self._lines)):
             name = line_id_of(thing.name)
             if thing.name != self._lines + name:
                 raise Tampered(
@@ -167,7 +169,11 @@ class CachePageSet:
         """The places that were ever claimed. Whatever else stands there is none of ours."""
         if not self._are_kept:
             return []
-        return [thing for thing in self._state.names(self._places) if _PLACE.fullmatch(thing.name, len(self._places))]
+        return [
+            thing
+            for thing in self._state.records.names(self._places)
+            if _PLACE.fullmatch(thing.name, len(self._places))
+        ]
 
     def _places_used(self) -> list[Object]:
         return [place for place in self._places_known() if place.body is not None]
@@ -195,7 +201,7 @@ class CachePageSet:
             found = self._state.store.get(place.name)
             if found is None or not found.body:
                 return None
-            opened = self._state.opening(self._actor, self.namespace, found, partial(self._opened, place.name))
+            opened = open_object(self._state, self._actor, self.namespace, found, partial(self._opened, place.name))
             if opened is None:
                 return None
             batch = _decode(opened).batch(self.namespace)
@@ -212,7 +218,7 @@ class CachePageSet:
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it was forgotten or never was."""
-        return self._state.open_line(self._actor, self.namespace, self._state.store.get(self._lines + name))
+        return open_line(self._state, self._actor, self.namespace, self._state.store.get(self._lines + name))
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
@@ -264,9 +270,9 @@ class CachePageSet:
             lines = [self.read(name) for name in sorted(names)]
         else:
             wanted = {self._lines + name for name in names}
-            listed = self._state.objects(self._lines, _right_before(min(wanted)), max(wanted), len(wanted))
+            listed = self._state.records.objects(self._lines, _right_before(min(wanted)), max(wanted), len(wanted))
             found = (thing for thing in listed if thing.name in wanted)
-            lines = [self._state.open_line(self._actor, self.namespace, thing) for thing in found]
+            lines = [open_line(self._state, self._actor, self.namespace, thing) for thing in found]
         return [line for line in lines if line is not None]
 
     # Writing.

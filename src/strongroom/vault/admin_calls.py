@@ -58,7 +58,7 @@ def _status(clerk: DecisionRecorder, caller: Caller, call: api.ReadStatus) -> Op
         state = clerk.state
         shelves, size = state.shelves.usage()
         yield from clerk.admin.commit(office, request=caller.request, detail="status read")
-        names = tuple(name for name in state.namespaces if name in office.cap.namespaces)
+        names = tuple(name for name in state.records.namespaces if name in office.cap.namespaces)
         return api.Status(state.vault_id, version("strongroom"), names, state.log.size(), shelves, size)
 
     return (yield from clerk.recorded(office, caller, read()))

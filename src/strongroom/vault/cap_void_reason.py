@@ -25,7 +25,7 @@ def judge(state: Replica, record: CapRecord) -> CapRecord:
     if is_old:
         since = None if not_before == NEVER else not_before - 1
         return replace(record, revoked=True, void=Void.ACTOR_REVOKED, void_since=since)
-    if record.issuer and record.issuer not in state.secrets.issuers:
+    if record.issuer and record.issuer not in state.records.secrets.issuers:
         return replace(record, void=Void.ISSUER_ROTATED)
     return record
 
@@ -34,7 +34,7 @@ def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
     """The actors for whom a cap for a scope is void: their caps were revoked after it was issued."""
     if record.actor.endswith("/"):
         for locator in [one for one, before in state.standing.not_before.items() if record.issued < before]:
-            held = state.stored_keys(locator)
+            held = state.stored_keys.read(locator)
             if held is not None and held.keys.actor.startswith(record.actor):
                 yield held.keys.actor
 

@@ -26,7 +26,7 @@ from strongroom.keys.hierarchy import tag
 from strongroom.memory import DecisionRecorder, Replica, system_clock
 from strongroom.memory.cap_index import INDEXED
 from strongroom.memory.line_cache.cache import LineCache
-from strongroom.memory.replica import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
+from strongroom.memory.vault_records import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
 from strongroom.vault.fleet_audit import audit_of

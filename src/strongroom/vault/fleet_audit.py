@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -140,7 +141,13 @@ class FleetAudit(Audit):
             seen, bad = {}, [error.message]
         logs = state.store if isinstance(state.store, FleetStore) else self._logs
         verifier = FleetVerifier(
-            state.store, logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
+            state.store,
+            logs,
+            state.vault_id,
+            state.log.public_key,
+            partial(state.tag_of, is_fresh=True),
+            seen,
+            self._clerk.now(),
         )
         report = replace(verifier.run(progress), notes=tuple(map(_note, logs.buried())))
         return verifier, report.with_findings(
@@ -151,7 +158,9 @@ class FleetAudit(Audit):
         """The vault as the bucket has it. What this process has seen before must not hide what is to be named."""
         state, shelves = self._state, LineCache(engines.load(_ENGINE), 0)
         with suppress(StrongroomError):
-            return Replica(state.vault_id, self._logs.afresh(), state.source, shelves, state.random, state.ring())
+            return Replica(
+                state.vault_id, self._logs.afresh(), state.source, shelves, state.random, state.records.ring()
+            )
         return state
 
     # What one log has and several have not.

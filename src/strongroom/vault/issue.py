@@ -33,7 +33,8 @@ from strongroom.memory import Caller, DecisionRecorder
 from strongroom.memory.cap_index import CAPS, INDEXED
 from strongroom.memory.cap_records import cap_records, cap_records_of, descendants, is_over, pin_standing
 from strongroom.memory.operation import SLOW_STEP, Operation
-from strongroom.memory.replica import REVOKED, Replica
+from strongroom.memory.replica import Replica
+from strongroom.memory.vault_records import REVOKED
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
 from strongroom.store.fleet_contract import FleetStore
@@ -234,7 +235,7 @@ def _ancestors(state: Replica, held: Cap) -> tuple[LinkId, ...]:
 def _on_record(state: Replica, link: LinkId) -> CapRecord | None:
     """What the registry keeps of one cap; None if nothing."""
     stored = state.store.get(CAPS + link)
-    return None if stored is None or stored.body is None else state.record(CAPS + link, CapRecord)
+    return None if stored is None or stored.body is None else state.records.open(CAPS + link, CapRecord)
 
 
 def _pinned(token: Token) -> dict[Actor, int]:
@@ -258,9 +259,11 @@ def _signed(
     state = clerk.state
     state.catch_up()
     names = [model.namespace(name) for name in terms.namespaces]
-    unknown = sorted(set(names) - set(state.namespaces))
+    unknown = sorted(set(names) - set(state.records.namespaces))
     if unknown:
-        raise UnknownNamespace(f"the vault has no namespace {unknown[0]}", hint=f"it has {', '.join(state.namespaces)}")
+        raise UnknownNamespace(
+            f"the vault has no namespace {unknown[0]}", hint=f"it has {', '.join(state.records.namespaces)}"
+        )
     if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
         raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
     token = cap.mint(
@@ -283,13 +286,13 @@ def _signed(
     )
     record = _record(cap.parse(token).links[0], parents)
     name = CAPS + record.link
-    return token, [PutNew(name, state.sealed_record(name, record)), *state.cap_index.markers(record)]
+    return token, [PutNew(name, state.records.seal(name, record)), *state.cap_index.markers(record)]
 
 
 def issuer_seed(state: Replica) -> bytes:
     """The key that signs caps; KeyUnavailable if it is not there, or is another vault's."""
     seed = state.source.issuer()
-    if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
+    if cap.issuer_id(cap.public_key(seed)) not in state.records.secrets.issuers:
         hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"
         raise KeyUnavailable("the issuer key is not the one of this vault", hint=hint)
     return seed

@@ -18,7 +18,8 @@ from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import Keyring
 from strongroom.memory import DecisionRecorder, Replica
-from strongroom.memory.replica import SECRETS, KeyCache
+from strongroom.memory.stored_keys import KeyCache
+from strongroom.memory.vault_records import SECRETS
 from strongroom.model import Actor
 from strongroom.store import Effect, Expect, Lost, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
@@ -53,7 +54,7 @@ def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
         for _ in all_keys(state):
             pass  # keys that do not open could not be moved: that is said before anything is changed
         ring = _ring_to_reach(state, resume=resume)
-        state.use_ring(ring)
+        state.records.use_ring(ring)
         retry_commit(state, lambda: _seal_secrets(clerk, ring))
         if isinstance(state.store, FleetStore):
             state.store.settle()  # its conditions are not of one moment: who began before may still write
@@ -61,7 +62,7 @@ def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
         while found := _move_all(clerk, ring):  # the last time none is found: a root is dropped once that was seen
             moved += found
         state.source.replace(ring.only_active())
-        state.use_ring(ring.only_active())
+        state.records.use_ring(ring.only_active())
     return Rotated(moved, pending=not _scrub(state.store))
 
 
@@ -88,16 +89,18 @@ def _ring_to_reach(state: Replica, *, resume: bool) -> Keyring:
 def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
     state = clerk.state
     # A vault made before there were inboxes gets its key here; one that has a key keeps it.
-    secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
+    secrets = (
+        state.records.secrets if state.records.secrets.inbox else state.records.secrets.with_inbox(inbox.new_identity())
+    )
     body = secrets.sealed(state.vault_id, ring, os.urandom)
-    clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
+    clerk.admin.record_owner("rotate-root", [Swap(SECRETS, body, state.records.secrets_version)])
 
 
 def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
     """Seal anew all keys that another root seals than the active one; of how many actors."""
     moved, portion = 0, dict[str, KeyCache]()
     for locator, root in _roots(clerk.state):
-        held = None if root == ring.active else clerk.state.stored_keys(locator)
+        held = None if root == ring.active else clerk.state.stored_keys.read(locator)
         if held is not None:
             portion[locator] = held
         if len(portion) == _PORTION:
@@ -120,7 +123,7 @@ def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache
             # Where a commit is not whole, some of it may have been carried out: all of it is looked at again.
             for locator in [lost.name.split("/")[1]] if state.store.is_whole else list(left):
                 state.catch_up(locator)
-                held = state.stored_keys(locator)
+                held = state.stored_keys.read(locator)
                 if held is None or held.keys.root == ring.active:
                     del left[locator], sealed[locator]
                 else:
@@ -148,10 +151,10 @@ def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
         held = state.keys_of(actor)
         if held is None:
             raise InvalidRequest("this actor has no keys to rotate: nothing was ever put")
-        body = held.keys.rotated(os.urandom).sealed(state.ring(), os.urandom)
+        body = held.keys.rotated(os.urandom).sealed(state.records.ring(), os.urandom)
         # A rotation of the root must not overlook it.
         effects: list[Effect] = [
-            Expect(SECRETS, state.secrets_version),
+            Expect(SECRETS, state.records.secrets_version),
             Swap(state.slots.keys(actor), body, held.version),
         ]
         clerk.admin.record_owner("rotate-actor", effects, keys=[held.keys])
@@ -169,22 +172,24 @@ def rotate_issuer(clerk: DecisionRecorder) -> None:
     public = chain.public_key(seed)
     name = chain.issuer_id(public)
     with state.source.rotating():
-        retry_commit(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
+        retry_commit(state, lambda: _set_issuers(clerk, {**state.records.secrets.issuers, name: public}))
         state.source.replace_issuer(seed)
         retry_commit(state, lambda: _set_issuers(clerk, {name: public}))
 
 
 def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
     state = clerk.state
-    secrets = msgspec.structs.replace(state.secrets, issuers=issuers, generation=state.secrets.generation + 1)
-    body = secrets.sealed(state.vault_id, state.ring(), os.urandom)
-    clerk.admin.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
+    secrets = msgspec.structs.replace(
+        state.records.secrets, issuers=issuers, generation=state.records.secrets.generation + 1
+    )
+    body = secrets.sealed(state.vault_id, state.records.ring(), os.urandom)
+    clerk.admin.record_owner("rotate-issuer", [Swap(SECRETS, body, state.records.secrets_version)])
 
 
 def all_keys(state: Replica) -> Iterator[KeyCache]:
     """The keys of every actor. Those that are in use stay cached; these are read past them."""
     for locator, _ in _roots(state):
-        held = state.stored_keys(locator)
+        held = state.stored_keys.read(locator)
         if held is not None:
             yield held
 
@@ -192,10 +197,10 @@ def all_keys(state: Replica) -> Iterator[KeyCache]:
 def _roots(state: Replica) -> Iterator[tuple[str, str]]:
     """The locator of every actor that has keys, and the root that seals them."""
     state.catch_up()
-    for locator in state.locators():
+    for locator in state.stored_keys.locators():
         if not state.store.is_distant:
             state.catch_up(locator)
-        root = state.stored_root(locator)
+        root = state.stored_keys.root(locator)
         if root is not None:
             yield locator, root
 

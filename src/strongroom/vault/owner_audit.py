@@ -15,7 +15,7 @@ from strongroom.audit.verifier import Expected, Flaw, Progress, VerificationRepo
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import DecisionRecorder
-from strongroom.memory.replica import ARCHIVED
+from strongroom.memory.vault_records import ARCHIVED
 from strongroom.store import Lost, PutNew, Swap
 from strongroom.store.fleet_contract import FleetStore
 

@@ -21,8 +21,8 @@ from strongroom.keys import FileKeys
 from strongroom.memory import DecisionRecorder, Memory
 from strongroom.memory.cap_records import standing_effects
 from strongroom.memory.local_transport import LocalTransport, run_inline
-from strongroom.memory.replica import NAMESPACES, NamespaceRegistry
 from strongroom.memory.stored_pages import keep_pages
+from strongroom.memory.vault_records import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
@@ -231,14 +231,14 @@ class Vault:
     def namespaces(self) -> tuple[Namespace, ...]:
         """The vault's namespaces, most sensitive first."""
         self._state.catch_up()
-        return self._state.namespaces
+        return self._state.records.namespaces
 
     def add_namespace(self, name: str, *, before: str | None = None) -> None:
         """Register a namespace as the least sensitive, or as just more sensitive than `before`."""
         new = model.namespace(name)
 
         def change() -> None:
-            names = list(self._state.namespaces)
+            names = list(self._state.records.namespaces)
             if new in names:
                 raise InvalidRequest(f"there is a namespace {new} already")
             if before is not None and before not in names:
@@ -246,7 +246,7 @@ class Vault:
             names.insert(len(names) if before is None else names.index(Namespace(before)), new)
             stored = self._state.store.get(NAMESPACES)
             version = 0 if stored is None else stored.version
-            body = self._state.sealed_record(NAMESPACES, NamespaceRegistry(tuple(names)))
+            body = self._state.records.seal(NAMESPACES, NamespaceRegistry(tuple(names)))
             self._clerk.admin.record_owner("namespaces", [Swap(NAMESPACES, body, version)])
 
         retry_commit(self._state, change)
@@ -261,7 +261,7 @@ class Vault:
         names: dict[str, str] = {}
         for held in all_keys(self._state):
             names[held.keys.actor_tag()] = held.keys.actor
-            for name in self._state.namespaces:
+            for name in self._state.records.namespaces:
                 names[held.keys.namespace_tag(self._state.slots.namespace(held.keys.actor, name))] = name
         return names
 

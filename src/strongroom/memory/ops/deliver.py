@@ -44,9 +44,9 @@ def _lines(state: Replica, grant: Grant, sealed: bytes) -> Operation[tuple[NewLi
 
 
 def _identity(state: Replica) -> str:
-    if not state.secrets.inbox:
+    if not state.records.secrets.inbox:
         raise InvalidRequest(
             "this vault was made before there were inboxes, and has no key for one",
             hint="its owner replaces the root key, which makes one: strongroom rotate root",
         )
-    return state.secrets.inbox
+    return state.records.secrets.inbox

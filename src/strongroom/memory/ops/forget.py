@@ -22,9 +22,11 @@ from strongroom.memory.decision_recorder import PER_ENTRY, Caller, DecisionRecor
 from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.ops.put import line_name
-from strongroom.memory.replica import ACTORS, SECRETS, KeyCache, Replica
+from strongroom.memory.replica import Replica
 from strongroom.memory.selector import Selector, place_of
+from strongroom.memory.stored_keys import KeyCache
 from strongroom.memory.stored_pages import pages_of
+from strongroom.memory.vault_records import ACTORS, SECRETS
 from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
 from strongroom.store.fleet_contract import FleetStore
@@ -158,7 +160,7 @@ def _erase(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Eras
         raise InvalidRequest("erase either everything or some namespaces")
     if grant.session is not None:
         raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
-    if call.everything and not set(clerk.state.namespaces) <= grant.allowed:
+    if call.everything and not set(clerk.state.records.namespaces) <= grant.allowed:
         raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
     erasing = _erase_actor if call.everything else _erase_namespaces
     try:
@@ -209,7 +211,7 @@ def _commit_erasure(
 
 def _count(state: Replica, prefix: str) -> int:
     """The objects below `prefix`, without what was only derived from others."""
-    return sum(not is_derived(thing.name) for thing in state.names(prefix))
+    return sum(not is_derived(thing.name) for thing in state.records.names(prefix))
 
 
 def _own_records(state: Replica, grant: Grant, records: Records) -> list[Delete]:
@@ -267,7 +269,7 @@ def _without(state: Replica, grant: Grant, held: KeyCache, used: list[Namespace]
     keys: ActorKeys = held.keys
     for name in used:
         keys = keys.without_namespace(state.slots.namespace(grant.actor, name))
-    sealed = keys.sealed(state.ring(), state.random)
+    sealed = keys.sealed(state.records.ring(), state.random)
     purges = [Purge(state.slots.shelf(grant.actor, name)) for name in used]
-    pinned = Expect(SECRETS, state.secrets_version)
+    pinned = Expect(SECRETS, state.records.secrets_version)
     return [pinned, Swap(held.name, sealed, held.version), *purges]

@@ -14,6 +14,7 @@ from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation
 from strongroom.memory.ops.put import keys_for
 from strongroom.memory.replica import Replica
+from strongroom.memory.stored_lines import open_object
 from strongroom.model import Namespace, Op, Profile, Snapshot
 from strongroom.store import Lost, Object, PutNew, Swap, Version
 
@@ -113,7 +114,7 @@ def _read_profile(state: Replica, grant: Grant, namespace: Namespace) -> tuple[P
     def opened(body: bytes, keys: Mapping[int, bytes]) -> Profile:
         return Profile(namespace, line_encryption.open_text(body, _PROFILE, place, keys), _etag(body))
 
-    found = None if stored is None else state.opening(grant.actor, namespace, stored, opened)
+    found = None if stored is None else open_object(state, grant.actor, namespace, stored, opened)
     return (Profile(namespace, "", ""), None) if found is None else (found, stored)
 
 

@@ -23,7 +23,9 @@ from strongroom.keys import ActorKeys
 from strongroom.memory.cap_records import pin_standing
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation, SlowStep
-from strongroom.memory.replica import SECRETS, Replica
+from strongroom.memory.replica import Replica
+from strongroom.memory.stored_lines import open_line
+from strongroom.memory.vault_records import SECRETS
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
 
@@ -192,7 +194,7 @@ def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Rec
     stored = state.store.get(name)
     if stored is None:
         return None
-    line = state.open_line(grant.actor, draft.line.namespace, stored)
+    line = open_line(state, grant.actor, draft.line.namespace, stored)
     if line is None:
         return Receipt(draft.line.id, draft.line.namespace, forgotten=True)
     if not _same(line, draft):
@@ -226,8 +228,8 @@ def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[
     for locator in missing:
         keys = keys.with_namespace(locator, state.random)
     # A rotation of the root key must not overlook keys made at the same moment.
-    rotation = Expect(SECRETS, state.secrets_version)
-    sealed = keys.sealed(state.ring(), state.random)
+    rotation = Expect(SECRETS, state.records.secrets_version)
+    sealed = keys.sealed(state.records.ring(), state.random)
     if held is not None:
         return keys, [rotation, Swap(held.name, sealed, held.version)]
     # Nor may a cap that an erasure has just voided bring the actor back.

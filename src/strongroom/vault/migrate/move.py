@@ -77,12 +77,12 @@ class MigrationOrigin:
     def pages(self) -> Iterator[list[Object]]:
         """Every object and tombstone but what can be derived, with its body, some at a time."""
         for scope in self._scopes():
-            names = [one.name for one in self.state.names(scope) if not is_derived(one.name)]
+            names = [one.name for one in self.state.records.names(scope) if not is_derived(one.name)]
             for at in range(0, len(names), PAGE):
                 yield self._read(names[at : at + PAGE])
 
     def count(self) -> int:
-        return sum(not is_derived(one.name) for scope in self._scopes() for one in self.state.names(scope))
+        return sum(not is_derived(one.name) for scope in self._scopes() for one in self.state.records.names(scope))
 
     def _scopes(self) -> Iterator[str]:
         """Parts that are listed one by one: each actor is below two digits of its locator."""

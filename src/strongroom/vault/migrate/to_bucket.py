@@ -21,7 +21,7 @@ from strongroom.audit.log import bundle_path
 from strongroom.crypto import merkle_log
 from strongroom.crypto.hmac_state import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
-from strongroom.memory.replica import FORMAT
+from strongroom.memory.vault_records import FORMAT
 from strongroom.model import Millis
 from strongroom.store import Head, Object, fleet_contract
 from strongroom.store import s3 as places
@@ -42,7 +42,9 @@ class CarriedLog:
     def __init__(self, origin: MigrationOrigin, worker: str, since: int) -> None:
         state = origin.state
         self.worker = worker
-        seed = hmac.digest(state.secrets.log_seed, context("strongroom/moved-log/v1", state.vault_id, worker), "sha256")
+        seed = hmac.digest(
+            state.records.secrets.log_seed, context("strongroom/moved-log/v1", state.vault_id, worker), "sha256"
+        )
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes_raw()
         self.member = Member(worker=worker, public=public, since=since, certificate=state.mac.certify(worker, public))

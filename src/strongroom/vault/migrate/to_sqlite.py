@@ -19,7 +19,7 @@ from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, digest
 from strongroom.audit.fleet_verifier import told_entries
 from strongroom.audit.verifier import Expected
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered, VaultExists, VaultMissing
-from strongroom.memory.replica import ARCHIVED
+from strongroom.memory.vault_records import ARCHIVED
 from strongroom.model import Millis
 from strongroom.store import Delete, Effect, Object, PutNew
 from strongroom.store.fleet_contract import FleetStore, LogBundle

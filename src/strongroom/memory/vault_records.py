@@ -1,0 +1,133 @@
+"""What a vault keeps of itself: its secrets, its namespaces and its other sealed records, under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from strongroom.crypto import line_encryption
+from strongroom.crypto.hmac_state import HmacState
+from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.keys import Keyring, KeySource, VaultSecrets
+from strongroom.keys.hierarchy import tag
+from strongroom.model import CapRecord, Namespace
+from strongroom.store import Object, Store, Version
+
+FORMAT = "vault/format"
+SECRETS = "vault/secrets"
+NAMESPACES = "vault/namespaces"
+REVOKED = "vault/revoked/"
+STANDING = "vault/standing/"
+ARCHIVED = "vault/archived"
+ACTORS = "actors/"
+
+_PAGE = 1000
+_NAMES = 10_000
+
+T = TypeVar("T")
+
+
+class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vault's namespaces, most sensitive first."""
+
+    names: tuple[Namespace, ...]
+
+
+class VaultRecords:
+    """Opens and seals the vault's own records, and finds objects by their names."""
+
+    secrets: VaultSecrets
+    secrets_version: Version
+    namespaces: tuple[Namespace, ...]
+
+    def __init__(
+        self,
+        vault_id: str,
+        store: Store,
+        source: KeySource,
+        random: Callable[[int], bytes],
+        ring: Keyring | None = None,
+    ) -> None:
+        self._vault_id = vault_id
+        self._store = store
+        self._source = source
+        self._random = random
+        self._ring = ring
+        self._generation = 0
+        self.load_secrets()
+        self.load_registry()
+
+    def ring(self) -> Keyring:
+        if self._ring is None:
+            self._ring = self._source.load()
+        return self._ring
+
+    def use_ring(self, ring: Keyring) -> None:
+        """Take over a keyring that this process has just written."""
+        self._ring = ring
+
+    def load_secrets(self) -> None:
+        stored = self._store.get(SECRETS)
+        if stored is None or stored.body is None:
+            raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
+        body = stored.body
+        found = self.with_ring(lambda ring: VaultSecrets.open(body, self._vault_id, ring))
+        if found.generation < self._generation:  # else a rotated-out issuer would be back
+            raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
+        self.secrets, self._generation, self._tagging = found, found.generation, HmacState(found.tag_key)
+        self.secrets_version = stored.version
+
+    def with_ring(self, use: Callable[[Keyring], T]) -> T:
+        """Open something with the keyring, reading it anew if another process has rotated the root key."""
+        try:
+            return use(self.ring())
+        except KeyUnavailable:
+            self._ring = None
+            return use(self.ring())
+
+    def load_registry(self) -> None:
+        self.namespaces = self.open(NAMESPACES, NamespaceRegistry).names
+
+    def open(self, name: str, kind: type[T]) -> T:
+        """One of the vault's own sealed records, which must be there."""
+        stored = self._store.get(name)
+        if stored is None or stored.body is None:
+            raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
+        return line_encryption.open_record(stored.body, name, self._vault_id, self.secrets.record_key, kind)
+
+    def seal(self, name: str, record: msgspec.Struct) -> bytes:
+        """A record of the vault as it is stored under a name."""
+        return line_encryption.seal_record(record, name, self._vault_id, self.secrets.record_key, self._random(24))
+
+    def cap_record(self, thing: Object) -> CapRecord:
+        """Open what the registry keeps of a cap."""
+        return line_encryption.open_record(
+            thing.body or b"", thing.name, self._vault_id, self.secrets.record_key, CapRecord
+        )
+
+    def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`.
+
+        It is read in pages of `most`: who needs only some need not have all of them read.
+        """
+        while page := self._store.list(prefix, after, most):
+            for thing in page:
+                if last is not None and thing.name > last:
+                    return
+                yield thing
+            after = page[-1].name
+            if last is not None and after >= last:
+                return
+
+    def names(self, prefix: str) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too, without bodies."""
+        after = ""
+        while page := self._store.names(prefix, after, _NAMES):
+            yield from page
+            after = page[-1].name
+
+    def vault_tag(self, name: str) -> str:
+        """The log's tag for one of the vault's own objects."""
+        return tag(self._tagging, "object", name)

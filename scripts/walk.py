@@ -57,11 +57,11 @@ class Bound:
 
 
 BOUNDS: Mapping[str, Bound] = {
-    "Memory.put": Bound(files=19, calls=52, climbs=0),
-    "Memory.get": Bound(files=27, calls=71, climbs=0, outside=18),
-    "HTTP get": Bound(files=33, calls=93, climbs=0),
-    "prefetch": Bound(files=43, calls=134, climbs=0),
-    "sync_turn": Bound(files=37, calls=117, climbs=0),
+    "Memory.put": Bound(files=18, calls=44, climbs=0),
+    "Memory.get": Bound(files=25, calls=56, climbs=0, outside=16),
+    "HTTP get": Bound(files=32, calls=80, climbs=0),
+    "prefetch": Bound(files=41, calls=127, climbs=0),
+    "sync_turn": Bound(files=36, calls=109, climbs=0),
 }
 
 

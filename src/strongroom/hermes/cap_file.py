@@ -1,4 +1,4 @@
-"""The runtime's cap: what it covers, and the file that holds it: the owner's alone, and outside Hermes' home."""
+"""The runtime's cap: its authority, and its file, which only the owner may read, outside Hermes' home."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from strongroom.private_files import make_directory, open_file, write_file
 from strongroom.vault.vault import Vault
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")
-"""Never `profile`: what stands in a system prompt is the owner's to write. Never `erase`."""
+"""Never `profile`: the text of a system prompt is the owner's to write. Never `erase`."""
 TTL = 30 * 86_400
 WARN_BEFORE = 7 * 86_400
 RENEW_BEFORE = 10 * 86_400
-"""Seconds before its end from which a cap is renewed: earlier than the warning, which then means that it failed."""
+"""Renewal begins this many seconds before the end: earlier than the warning, which then means that it failed."""
 LIMIT = 64 * 1024
-"""Bytes of its file that are read."""
+"""How many bytes of its file are read."""
 
 
 def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
-    """A runtime's cap for every actor below `scope`."""
+    """Mint a runtime's cap for every actor below `scope`."""
     label = f"hermes {scope.split('/')[1]}"[:64]
     return vault.mint(actor_scope=scope, ops=OPS, namespaces=namespaces, ttl=TTL, label=label)
 
 
 def read(path: Path, *, waits: bool = False) -> Token:
-    """The cap in a file. One that others can read is refused: it may be known to them.
+    """The cap in a file. One that others can read is refused, because they may know it.
 
-    A pipe is read only with `waits`: somebody who names it has something to say, and a hook must not hang.
+    A pipe is read only with `waits`, for a file that a person named: a hook must not hang.
     """
     try:
         with open(path, "rb") if waits else open_file(path) as file:
@@ -48,7 +48,7 @@ def read(path: Path, *, waits: bool = False) -> Token:
 
 
 def write(path: Path, token: str) -> None:
-    """Keep a cap, whole and for the owner alone."""
+    """Store a cap atomically, in a file of mode 0600."""
     try:
         make_directory(path.parent)
         write_file(path, str(token).encode() + b"\n", new=False)

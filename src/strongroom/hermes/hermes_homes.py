@@ -1,6 +1,6 @@
-"""Hermes' homes on this machine, as Hermes itself lays them out: a root, and named profiles below it.
+"""Hermes' homes on this machine, in Hermes' own layout: a root, and named profiles below it.
 
-The root is the default profile's home. Where `HERMES_HOME` names a profile, the root is above it. Nothing is made here.
+The root is the default profile's home. If `HERMES_HOME` names a profile, the root is above it. Nothing is created here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class HermesHome:
-    """A home of Hermes, the profile that it is, and the root that it belongs to."""
+    """A Hermes home with its profile and its root."""
 
     path: Path
     profile: str
@@ -32,7 +32,7 @@ class HermesHome:
 
 
 def find(home: str | None, profile: str | None, environ: Mapping[str, str], users_home: Path) -> tuple[HermesHome, ...]:
-    """The homes that are meant: what is named, else where `hermes` itself would go. `all` is every profile there is."""
+    """The homes that a command is for: by default the one `hermes` itself would use; `all` is every profile."""
     start = Path(home).expanduser() if home else _from_environment(environ, users_home)
     one = of(start, users_home)
     if profile is None:
@@ -44,7 +44,7 @@ def find(home: str | None, profile: str | None, environ: Mapping[str, str], user
 
 
 def of(path: Path, users_home: Path) -> HermesHome:
-    """The home at a path: which profile it is follows from where it is, as in Hermes."""
+    """The home at a path. Its profile follows from the path, as in Hermes."""
     path = Path(os.path.abspath(path))
     native = users_home / _NATIVE
     if path.parent.name == _PROFILES:
@@ -56,7 +56,7 @@ def of(path: Path, users_home: Path) -> HermesHome:
 
 
 def wire_command(path: Path, verb: str = "wire") -> str:
-    """The command that wires the home at a path, whichever profile it is and wherever it is typed."""
+    """The command that wires the home at a path, for any profile and from any directory."""
     native = Path.home() / _NATIVE
     is_usual = path == native and not (native / _ACTIVE).exists()
     return f"strongroom {verb} hermes" if is_usual else f"strongroom {verb} hermes --home {shlex.quote(str(path))}"
@@ -71,7 +71,7 @@ def _named(environ: Mapping[str, str]) -> str:
 
 
 def _active(root: HermesHome) -> HermesHome:
-    """The profile that `hermes profile use` made the usual one."""
+    """The default profile as set by `hermes profile use`."""
     try:
         name = (root.path / _ACTIVE).read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -98,7 +98,7 @@ def _profiles(root: Path) -> list[HermesHome]:
 
 
 def _there(home: HermesHome, *, named: bool = False) -> HermesHome:
-    """The home, if it is one and belongs to the user who asks. `named`: by HERMES_HOME."""
+    """The home, if it exists and belongs to the current user. `named`: by HERMES_HOME."""
     try:
         status = home.path.stat()
         os.listdir(home.path)

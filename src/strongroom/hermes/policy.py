@@ -1,8 +1,9 @@
 """The owner's policy for one Hermes home: `strongroom.toml` in that home, written by `strongroom wire hermes`.
 
-It says where the vault, the cap and the spool are, who is who, how much is recalled, what is kept and where it goes.
-It holds no secret: Hermes' backups include it. It is read again whenever it changes, so an edit holds from the next
-turn. What is wrong in it is named, and the last good one stays in use. Pure, save for `path_of`.
+It says where the vault, the cap and the spool are, who is who, how much is recalled, what is stored and in which
+namespace. It holds no secret, because Hermes' backups include it. It is read again whenever it changes, so an edit
+takes effect at the next turn. A fault in it is named, and the last good policy stays in use. Pure, except for
+`path_of`.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from strongroom.routing import Rules
 
 FILE = "strongroom.toml"
 GOOD = ".strongroom.last-good.toml"
-"""Beside it: the last one without a fault."""
+"""In the same directory: the last policy without a fault."""
 OWNER = "owner"
 """The last segment of the local owner's actor."""
 LINES_LIMIT = 20
 PHRASES_LIMIT = 256
 PHRASE_LIMIT = 64
-"""Characters of a phrase."""
+"""Longest phrase, in characters."""
 SENSITIVITY = ("personal", "family", "work", "travel")
 _KEYS = "correct it: the keys are in docs/hermes.md, The policy"
 _ACCOUNT = re.compile(r"[a-z0-9_.-]{1,32}:\S.{0,255}")
@@ -46,7 +47,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=7.0)]
 
 
 class Tools(StrEnum):
-    """Which tools the model gets."""
+    """The sets of tools for the model."""
 
     NONE = "none"
     FORGET = "forget"
@@ -64,11 +65,11 @@ class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
     unrelated: bool = False
-    """Whether the newest lines are shown where none fits the question."""
+    """Whether the newest lines are shown if none fits the question."""
 
 
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept."""
+    """What is stored."""
 
     turns: bool = True
     replies: bool = True
@@ -77,12 +78,12 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     import_files: bool = True
     mask_secrets: bool = True
     forget_requests: bool = False
-    """Whether a turn is kept in which a person asks for something to be forgotten."""
+    """Whether a turn that asks to forget something is stored."""
     spool_bytes: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 34)] = 64 << 20
 
 
 class OffTheRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is not kept: by phrase (None: the built-in ones), by chat, by platform."""
+    """What is not stored: by phrase (None: the built-in ones), by chat, by platform."""
 
     turn: tuple[str, ...] | None = None
     off: tuple[str, ...] | None = None
@@ -96,18 +97,18 @@ class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     me: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ("irc", "raft")
-    """Platforms on which anybody may take another's id: nobody has a memory in their direct chats."""
+    """Platforms on which anybody may take another's id. In their direct chats there is no memory."""
     aliases: dict[str, tuple[str, ...]] = {}
 
 
 class ApiServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose memory requests without a session key are: nobody's, unless a name is given here."""
+    """The memory of requests without a session key: none, except if a name is given here."""
 
     shared_as: str = ""
 
 
 class SessionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the runs of an agent belong together; with `per-session` no memory files are imported."""
+    """How an agent's runs share sessions. With `per-session` no memory files are imported."""
 
     strategy: Strategy = Strategy.PER_DIRECTORY
 
@@ -135,7 +136,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy that was read and checked. `vault` or `url` is set if the home is wired, never both."""
+    """A checked policy. `vault` or `url` is set if the home is wired, never both."""
 
     profile: str
     vault: str
@@ -147,7 +148,7 @@ class Policy:
     namespaces: tuple[Namespace, ...]
     """From the most sensitive to the least."""
     namespace: Namespace | None
-    """Where everything of this profile goes, if the owner says so."""
+    """The namespace of everything in this profile, if the owner set one."""
     tools: Tools
     recall: Recall
     keep: Keep
@@ -160,7 +161,7 @@ class Policy:
     rules: Rules | None = None
     """None: the rules of the configuration file."""
     digest: str = field(default="", compare=False)
-    """Of the text that it was read from: another one may be another policy."""
+    """The digest of its text: another digest may be another policy."""
 
     @property
     def scope(self) -> str:
@@ -173,17 +174,17 @@ class Policy:
 
     @property
     def spool(self) -> Path:
-        """Where turns wait, sealed, that could not be put yet."""
+        """The directory of turns that could not be put yet, sealed."""
         return self.state / "spool"
 
 
 def path_of(home: Path) -> Path:
-    """Where the policy of a home is."""
+    """The path of a home's policy."""
     return home / FILE
 
 
 def read(text: str, place: str = "") -> Policy:
-    """Check a policy. An empty text is that of a home that is not wired. `place` is named before what is wrong."""
+    """Check a policy. An empty text is that of a home that is not wired. `place` begins the message of a fault."""
     try:
         return _checked(_parsed(text), sha256(text.encode()).hexdigest()[:16])
     except InvalidRequest as error:
@@ -197,7 +198,7 @@ _CHOICES = {"tools": tuple(Tools), "session.strategy": tuple(Strategy)}
 def _parsed(text: str) -> _File:
     try:
         return msgspec.convert(tomllib.loads(text), _File, strict=True)
-    except (ValueError, RecursionError) as error:  # of TOML, of the fields
+    except (ValueError, RecursionError) as error:  # raised for bad TOML and bad fields
         raise InvalidRequest(policy_errors.plain(str(error), _CHOICES)) from None
 
 
@@ -232,14 +233,14 @@ def _checked(found: _File, digest: str) -> Policy:
 
 
 def _reached(name: str, names: tuple[Namespace, ...], what: str) -> Namespace:
-    """A namespace that lines are sent to. Where Hermes does not reach it, all of them would be lost."""
+    """A target namespace. It must be one that Hermes reaches, or all lines sent there would be lost."""
     if (found := model.namespace(name)) not in names:
         raise InvalidRequest(f"{what}: Hermes does not reach {found}", hint=f"`namespaces` has {_listed(names)}")
     return found
 
 
 def _known(rules: Rules, names: tuple[Namespace, ...]) -> Rules:
-    """Rules may send lines where Hermes does not reach, to leave them out; but not to a name that nobody knows."""
+    """Check the rules' namespaces. They may be out of Hermes' reach, to leave lines out, but must not be unknown."""
     for name in (rules.default, *(rule.namespace for rule in rules.rules)):
         if name not in names and name not in DEFAULT_NAMESPACES:
             raise InvalidRequest(f"routing: there is no namespace {name}", hint=f"`namespaces` has {_listed(names)}")
@@ -273,7 +274,7 @@ def _phrased(said: OffTheRecord) -> OffTheRecord:
 
 
 def _identity(people: People) -> Identity:
-    """Who is who: accounts are known by `platform:id`, so the same number on two platforms is two people."""
+    """The owner's aliases by `platform:id`, so that the same number on two platforms is two people."""
     aliases = {_account(account, "people.me"): OWNER for account in people.me}
     for name, accounts in people.aliases.items():
         for account in accounts:

@@ -1,6 +1,6 @@
-"""What is wrong with a policy, in words: which key, what is wrong with it, and what may stand there. Pure.
+"""A policy's faults in words: which key, what is wrong with it, and what is allowed. Pure.
 
-Never the value itself: it may be anything that somebody wrote into the wrong line.
+Never the value itself: anything may have been written into the wrong line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 Choices = Mapping[str, Sequence[str]]
-"""The words that a key may have."""
+"""The allowed words of a key."""
 _TYPES = {
     "bool": "true or false",
     "str": "a text in quotes",
@@ -23,7 +23,7 @@ _AT = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
 
 
 def plain(said: str, choices: Choices) -> str:
-    """The sentence of a reader about a value, as one for people. A sentence about TOML itself stays."""
+    """Translate a parser's message about a value for people. A message about TOML itself is kept."""
     found = _AT.search(said)
     key = found[1].replace("[...]", "") if found else ""
     said = said[: found.start()] if found else said

@@ -1,6 +1,6 @@
-"""What a runtime's cap must be: for memory, for every actor of the home, to be narrowed, and not about to end.
+"""The requirements of a runtime's cap: for memory, for every actor of the home, narrowable, and not about to end.
 
-Nothing is verified here: a cap is only read. Whether it is accepted, the vault says.
+Nothing is verified here: a cap is only parsed. The vault decides whether it is accepted.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _A_WHILE = 300
 
 
 def claims_of(token: Token) -> Cap:
-    """What a cap says of itself."""
+    """The authority that a cap claims."""
     return effective(chain.parse(token), "")
 
 
 def read_held(path: Path) -> Token | None:
-    """The cap in a file; None if there is none, or what is there is no cap."""
+    """The cap in a file; None if there is no file, or it does not hold a cap."""
     try:
         token = cap_file.read(path)
         claims_of(token)
@@ -43,7 +43,7 @@ def read_held(path: Path) -> Token | None:
 
 
 def own_in(path: Path) -> Token | None:
-    """The cap in a home's own file, whoever can read it; None if there is none yet. Anything else there is refused."""
+    """The cap in a home's own file, whatever its mode. None without a file; InvalidRequest for anything else."""
     body = _body_of(path)
     if not body:
         return None
@@ -56,7 +56,7 @@ def own_in(path: Path) -> Token | None:
 
 
 def _body_of(path: Path) -> bytes:
-    """What a file holds, without going through a link or waiting for a pipe."""
+    """The content of a file, without following a link or waiting for a pipe."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise _no_cap(path)
@@ -76,7 +76,7 @@ def _no_cap(path: Path) -> InvalidRequest:
 
 
 def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> str:
-    """Why a cap will not do for a home; empty if it will."""
+    """Why a cap is not suitable for a home; empty if it is."""
     said = claims_of(token)
     if said.data_class is not DataClass.MEMORY:
         return f"it is for {said.data_class}, and not for memory"
@@ -96,37 +96,37 @@ def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
 
 
 def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> None:
-    """Refuse a cap that will not do for a home."""
+    """Raise InvalidRequest for a cap that is not suitable for a home."""
     if found := fault(token, scope, namespaces, now):
         raise InvalidRequest(f"the cap will not do: {found}", hint=how_to_mint(scope, namespaces))
 
 
 def how_to_mint(scope: str, namespaces: Collection[str]) -> str:
-    """What the owner of a server does to give a home its cap."""
+    """What a server's owner must do to give a home its cap."""
     return f"its owner makes one: {mint_command(scope, namespaces)}"
 
 
 def mint_command(scope: str, namespaces: Collection[str]) -> str:
-    """The command with which the owner of a vault makes a cap for a home."""
+    """The command with which a vault's owner mints a cap for a home."""
     names = ",".join(namespaces) or "NAMES"
     asked = f"--scope {scope} --ops {','.join(cap_file.OPS)} --namespaces {names} --ttl 30d --out FILE"
     return f"strongroom cap mint {asked}"
 
 
 def inbox_of(memory: Memory, token: Token, scope: str) -> str:
-    """The vault's inbox key, asked for as the local owner: so it also shows that the cap is accepted."""
+    """The vault's inbox key, read as the local owner, which also shows that the cap is accepted."""
     actor = model.actor(f"{scope}{OWNER}")
     return memory.with_cap(attenuate(token, actor=actor, ops=[Op.PUT], ttl=_A_WHILE, delegable=False)).inbox()
 
 
 def is_standing(vault: Vault, token: Token) -> bool:
-    """Whether the vault minted a cap, and it is not void: not revoked, and signed with an issuer key of today."""
+    """Whether the vault minted a cap, and it is not void: neither revoked, nor signed with a replaced issuer key."""
     link = claims_of(token).links[0]
     return any(one.link == link and not one.void for one in vault.caps())
 
 
 def revoke(vault: Vault, token: Token) -> bool:
-    """Revoke a cap with those that it was renewed from; False if none of them stands any more."""
+    """Revoke a cap and those that it was renewed from. False if there was none to revoke."""
     standing = [one.link for one in _line_of(vault, token) if not one.revoked]
     for link in standing:
         vault.revoke(link)
@@ -134,7 +134,7 @@ def revoke(vault: Vault, token: Token) -> bool:
 
 
 def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
-    """A cap's record, and those of the caps that it was renewed from: never of an admin cap that minted it."""
+    """The record of a cap, and of those that it was renewed from; never of an admin cap that minted it."""
     link = claims_of(token).links[0]
     records = {one.link: one for one in vault.caps()}
     if link not in records:
@@ -145,7 +145,7 @@ def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
 
 
 def read_given(path: Path) -> Token:
-    """The cap in a file that somebody named."""
+    """The cap in a file that a person named."""
     try:
         token = cap_file.read(path, waits=True)
     except CapMissing:
@@ -155,7 +155,7 @@ def read_given(path: Path) -> Token:
 
 
 def is_later(held: Token, new: Token) -> bool:
-    """Whether a cap is another one renewed: it allows the same, and ends no sooner."""
+    """Whether a cap is a renewal of another: the same authority, and no earlier end."""
     one, other = claims_of(held), claims_of(new)
     same = ("actor_scope", "data_class", "ops", "namespaces", "session", "issued")
     is_like = all(getattr(one, name) == getattr(other, name) for name in same)

@@ -1,8 +1,8 @@
-"""Where a home's cap, what waits to be delivered and the memory of how it was before are kept: places of ours alone.
+"""The paths of a home's cap, spool and former state: in our own directory only.
 
-A policy is read to find a home's things again after it was moved. It lies where an agent's tools can write, so nothing
-else that it names is taken for ours: the paths are made here and never copied from it, and the directory itself says
-whose it is. It is another home's while that home is there with a policy.
+A policy is read to find a home's files again after it was moved. It is where an agent's tools can write, so nothing
+else in it is trusted: the paths are computed here and never copied from it, and the directory itself says whose it is.
+It belongs to another home as long as that home exists with a policy.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _LIMIT = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of one home: outside of it, because backups copy it."""
+    """The paths of one home. They are outside of it, because backups copy it."""
 
     cap: Path
     state: Path
     before: Path
     whose: Path
-    """A file with the path of the home that these are of."""
+    """A file with the path of the home that these belong to."""
 
 
 def places_of(home: HermesHome) -> Places:
-    """Where a home's things are kept unless it was moved: by its path, and beside a home that was moved from there."""
+    """The default paths of a home: by its own path, avoiding those of a home that was moved from there."""
     mine = _real(home)
     return next(
         found
@@ -51,7 +51,7 @@ def _short(path: bytes, number: int) -> str:
 
 
 def places_named_by(policy: Policy, home: HermesHome) -> Places | None:
-    """The places that a policy names, if they are this home's own, or of a home that is not there any more."""
+    """The paths that a policy names, if they are this home's own, or those of a home that is gone."""
     found = _spelled(policy, home.profile)
     if found is None or found == places_of(home):
         return found
@@ -59,17 +59,17 @@ def places_named_by(policy: Policy, home: HermesHome) -> Places | None:
 
 
 def is_anothers(policy: Policy, home: HermesHome) -> bool:
-    """Whether a policy was written for another home, which may be there still: of a copied profile, for instance."""
+    """Whether a policy was written for another home that may still exist: in a copied profile, for instance."""
     return policy.profile != home.profile or _holder(_below(policy.cap.parent)) not in (None, _real(home))
 
 
 def _spelled(policy: Policy, profile: str) -> Places | None:
-    """The places that a policy names, if they are of the kind that `places_of` gives to this profile."""
+    """The paths that a policy names, if they have the form that `places_of` gives to this profile."""
     if policy.profile != profile or not (policy.cap.is_absolute() and policy.state.is_absolute()):
         return None
     try:
         cap, state, base = (Path(os.path.realpath(one)) for one in (policy.cap, policy.state, _base()))
-    except ValueError:  # a NUL in it
+    except ValueError:  # it contains a NUL
         return None
     if not re.fullmatch(rf"{re.escape(profile)}-[0-9a-f]{{8}}", cap.parent.name):
         return None
@@ -78,17 +78,17 @@ def _spelled(policy: Policy, profile: str) -> Places | None:
 
 
 def is_ours(state: Path) -> bool:
-    """Whether a directory is where `places_of` puts one, and no link leads away from there."""
+    """Whether a directory is one that `places_of` made, without a link that leads elsewhere."""
     return not state.is_symlink() and state.resolve().parent.parent == _base().resolve()
 
 
 def is_claimed(places: Places, home: HermesHome) -> bool:
-    """Whether the directory is there and says that it is this home's."""
+    """Whether the directory exists and says that it is this home's."""
     return places.state.is_dir() and _said(places) == _real(home)
 
 
 def claim(places: Places, home: HermesHome) -> None:
-    """Make the directory, and have it say whose it is."""
+    """Create the directory, and write into it whose it is."""
     try:
         make_directory(places.state)
         if _said(places) != _real(home):
@@ -98,7 +98,7 @@ def claim(places: Places, home: HermesHome) -> None:
 
 
 def _holder(places: Places) -> bytes | None:
-    """The home that a directory says it is of, if one with a policy is still there."""
+    """The home that a directory says it belongs to, if that still exists with a policy."""
     said = _said(places)
     return said if said and os.path.exists(os.path.join(said, os.fsencode(FILE))) else None
 

@@ -1,8 +1,8 @@
-"""Whether the arguments of a tool reach for what is the owner's: the vault, its keys, the cap, the spool, the policy.
+"""Whether a tool's arguments reach for what belongs to the owner: the vault, its keys, the cap, the spool, the policy.
 
-Each argument is read as what it is: a command, code, a file's content, or a path. What is guarded must not be named
-anywhere; what is above it must not be given to anything that might read all below it. More than can be looked at counts
-as reaching. This is a fence, no wall: docs/hermes.md says what it cannot see.
+Each argument is read as what it is: a command, code, a file's content, or a path. A guarded path must not be named
+anywhere, and a directory above it must not be passed to anything that might read all below it. Arguments that are too
+large to check count as reaching. This is best effort; docs/hermes.md says what it cannot detect.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from strongroom.hermes.hooks.shell_parser import ANY, ONE, TooMuch, clean
 from strongroom.hermes.hooks.word_expansion import Scene
 
 TEXT_LIMIT = 1 << 20
-"""Characters of all arguments that are looked at. More are not, and count as reaching."""
+"""Most characters of all arguments. More are not checked, and count as reaching."""
 COMMAND_LIMIT = 1 << 17
-"""Characters of commands and code together, likewise."""
+"""Most characters of commands and code together, likewise."""
 _TEXTS_LIMIT = 10_000
 TOO_MUCH = "more than can be looked at"
 
@@ -38,7 +38,7 @@ _WRITING_TOOL = re.compile(r"write|create|delete|remove|move|rename|upload|save"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a command would run: its directory, the homes that `~` may mean, the variables it sees.
+    """The place where a command would run: its directory, the homes that `~` may mean, its environment.
 
     `settings` is the runtime's configuration file, whose hooks a tool must not change; empty if there is none.
     """
@@ -58,7 +58,9 @@ def find_reach(
     real: Real,
     tool: str = "",
 ) -> str | None:
-    """What the arguments reach for; None if nothing. `names` lists a directory, `real` follows links."""
+    """The guarded thing that the arguments reach for; None if there is none. `names` lists a directory, `real` resolves
+    links.
+    """
     try:
         said = _Said(arguments)
         scene = Scene(cwd=[around.cwd or "/"], homes=around.homes, environment=around.variables)
@@ -72,7 +74,7 @@ def find_reach(
 
 
 class _Said:
-    """All texts of the arguments, each with the key it stands under."""
+    """All texts of the arguments, each with its key."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.pairs: list[tuple[str, str]] = []
@@ -97,7 +99,7 @@ class _Said:
 
 
 def texts(value: object) -> Iterator[tuple[str, str]]:
-    """Every text in the arguments of a tool with the nearest key above it; names too, under no key."""
+    """Every text in a tool's arguments with the nearest key above it; keys too, under no key."""
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         key, one = waiting.pop()

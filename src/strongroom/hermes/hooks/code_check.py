@@ -1,7 +1,7 @@
 """What Python code reaches for, by its syntax tree, with texts followed through names and calls.
 
-Values are worked out as far as texts go: joined, formatted, decoded, as paths, from the environment. A call
-that is not known to use names only is taken to read what it is given, as an unknown program is.
+Values are computed as far as texts go: joined, formatted, decoded, as paths, from the environment. A call that is not
+known to use names only is assumed to read its arguments, like an unknown program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _JOINER_LIMIT = 64
 
 
 def follow_python(text: str, follower: Follower) -> None:
-    """Look at Python code."""
+    """Check Python code."""
     if what := owner_commands.by_text(text):
         follower.look(text)
         raise Reaches(what)
@@ -52,7 +52,7 @@ class _Python:
         self._spoken: list[list[str]] = []
 
     def all(self, body: Sequence[ast.AST]) -> None:
-        """Look at a whole program. If it runs what is not known, that may be any text of it."""
+        """Check a whole program. If it runs something unknown, that may be any of its texts."""
         self.block(body)
         for words in self._spoken if self._is_loose else ():
             if len(words) == 1:
@@ -60,7 +60,7 @@ class _Python:
             run_inner(self._follower, words, None)
 
     def block(self, body: Sequence[ast.AST]) -> None:
-        """Look at statements, in the order they stand."""
+        """Check statements in order."""
         for node in body:
             self._visit(node)
 
@@ -70,7 +70,7 @@ class _Python:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             self._defined(node)
         elif isinstance(node, ast.Call):
-            # what is called is no runner that is handed on; what it hangs on may be
+            # A called function is not passed on as a runner, but the object that it is an attribute of may be.
             self.block([node.func.value] if isinstance(node.func, ast.Attribute) else [])
             if not isinstance(node.func, ast.Attribute | ast.Name):
                 self._is_loose = True
@@ -90,7 +90,7 @@ class _Python:
             self._settle(node)
 
     def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        """A function: its parameters may be their defaults."""
+        """Record a function. Its parameters may have their defaults."""
         places = [*node.args.posonlyargs, *node.args.args]
         defaults = [*zip(places[::-1], node.args.defaults[::-1], strict=False)]
         defaults += [
@@ -103,7 +103,7 @@ class _Python:
         self.block(list(ast.iter_child_nodes(node)))
 
     def _settle(self, node: ast.AST) -> None:
-        """What a node means once all in it was looked at."""
+        """Evaluate a node after everything in it was checked."""
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._bind(target, self.values(node.value), node.value)
@@ -127,7 +127,7 @@ class _Python:
                 self._look(one)
 
     def _look(self, text: str) -> None:
-        """Look at a text that is known. One with unknown pieces is only names until something reads it."""
+        """Check a known text. One with unknown pieces only counts once something reads it."""
         if UNKNOWN not in text and ANY not in text:
             self._speak([text])
             self._follower.look(text)
@@ -159,10 +159,10 @@ class _Python:
             for place, one in enumerate(target.elts):
                 if parts is not None and len(parts) == len(target.elts):
                     self._bind(one, self.values(parts[place]), parts[place])
-                else:  # of `os.walk` the first is where it stands
+                else:  # of the tuples of `os.walk`, the first item is the path
                     self._bind(one, values if place == 0 else [UNKNOWN])
 
-    # calls
+    # Calls.
 
     def _called(self, node: ast.Call) -> None:
         name = self._called_name(node.func)
@@ -233,7 +233,7 @@ class _Python:
         self._follower.scene.cwd = before
 
     def _exec(self, name: str, node: ast.Call) -> None:
-        """`os.execlp` and the like, and `os.spawnlp` with a mode before."""
+        """Follow `os.execlp` and the like, and `os.spawnlp` with its mode argument."""
         given = node.args[1:] if name.startswith("spawn") else node.args
         items = self._items(given[1]) if "v" in name and len(given) > 1 else [self.values(one) for one in given[1:]]
         if given and items is not None:
@@ -248,10 +248,10 @@ class _Python:
             for one in texts:
                 self._follower.change(self._at_home(one), is_whole=False)
 
-    # values
+    # Values.
 
     def values(self, node: ast.expr) -> Values:
-        """What an expression may be, as texts."""
+        """The possible values of an expression, as texts."""
         known = self._known.get(id(node))
         if known is None or isinstance(node, ast.Name):
             known = [one[:LENGTH_LIMIT] for one in self._values(node)[:VALUES_LIMIT]] or [UNKNOWN]
@@ -392,7 +392,7 @@ class _Python:
         return [one.join(parts) for one in self.values(receiver) if len(one) < _JOINER_LIMIT]
 
     def _items(self, node: ast.expr) -> list[Values] | None:
-        """The items of a sequence, each with what it may be; None if that cannot be told."""
+        """The items of a sequence, each with its possible values; None if they are unknown."""
         if isinstance(node, ast.Name) and (node.id in self._lists) and not isinstance(self._lists[node.id], ast.Name):
             return self._items(self._lists[node.id])
         if isinstance(node, ast.List | ast.Tuple):

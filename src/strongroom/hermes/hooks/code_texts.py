@@ -1,7 +1,7 @@
-"""What code of other languages than Python reaches for, by the texts that stand in it.
+"""What code in languages other than Python reaches for, by its string literals.
 
-No syntax is known but how texts are written and joined. What is done with a text is told by words beside it, such as
-`read` or `exec`.
+No syntax is known except for how strings are written and joined. The use of a string is guessed from words beside it,
+such as `read` or `exec`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JOIN = re.compile(r"\b(?:join|resolve|Combine)\s?\(")
 
 
 def follow(text: str, follower: Follower, *, is_shell_like: bool = False) -> None:
-    """Look at code: its texts, alone and put together. `is_shell_like`: a text between backticks is a command."""
+    """Check code: its strings, alone and joined. With `is_shell_like`, a string in backticks is a command."""
     follower.look(text)
     home = (follower.scene.homes or (UNKNOWN,))[0]
     text = _HOME.sub(lambda _: f'"{home}"', text)

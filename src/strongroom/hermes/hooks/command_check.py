@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from strongroom.hermes.hooks.script_check import Follower
 
 NAMES_LIMIT = 64
-"""Names from stdin that are looked at one by one."""
+"""How many names from stdin are checked."""
 _SPACE = re.compile(r"\s")
 _CALL = re.compile(r"\s*+\(|[\w.]+\s?\(")
-"""How code begins that is no command."""
+"""The beginning of code that is not a command."""
 _SET = re.compile(r"([A-Za-z_]\w*)=")
 _RUNNERS = frozenset(("xargs", "env", "eval", "find", "perl", "node", "ruby", "php"))
 
@@ -48,7 +48,7 @@ def run(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
 
 
 def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """What an argument says to run: after a sign for that, or after an option for that."""
+    """Follow arguments that are run: after a shell-escape sign, or as the value of an option that runs it."""
     for word in argv[1:]:
         if found := program_tables.BANG.search(word):
             follower.text(found[1])
@@ -64,7 +64,7 @@ def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> No
 
 
 def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | None) -> str | None:
-    """A program that is known by tables alone."""
+    """Check a program that is known from the tables alone."""
     _judge(follower, program, argv)
     _judge_stdin(follower, program, argv, stdin)
     _follow_code(follower, program, argv, stdin)
@@ -80,7 +80,7 @@ def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | No
 
 
 def _judge_stdin(follower: Follower, program: str, argv: Sequence[str], stdin: str | None) -> None:
-    """Names of files, or commands for later, that a program takes from stdin or from a list."""
+    """Check names of files, or later commands, that a program takes from stdin or from a list."""
     is_taking = any(map(program_tables.NAMES_OPTION.fullmatch, argv))
     lists = [follower.files.get(follower.place_of(word.rpartition("=")[2])) for word in argv] if is_taking else []
     if is_taking or program in program_tables.NAME_TAKERS:
@@ -97,7 +97,7 @@ def _judge_stdin(follower: Follower, program: str, argv: Sequence[str], stdin: s
 
 
 def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """Look at operands with what is known of the program."""
+    """Check operands by what is known of the program."""
     least = _least(program, argv)
     before = follower.scene.cwd
     found = list(operands(follower, program, argv))
@@ -112,7 +112,7 @@ def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
 
 
 def _least(program: str, argv: Sequence[str]) -> Relation:
-    """From which relation on a program reaches for something."""
+    """The least relation at which a program reaches for something."""
     if program in ("rg", "fd") and "--files" in argv:
         return Relation.WITHIN
     recursive = program_tables.RECURSIVE.get(program)
@@ -124,7 +124,7 @@ def _least(program: str, argv: Sequence[str]) -> Relation:
 
 
 def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[str]:
-    """Words that may be files. On the way the directory is changed as the options say."""
+    """The words that may be files. Changes the directory on the way, as the options say."""
     has_pattern = program not in program_tables.SEARCHERS or any(map(program_tables.PATTERN_OPTION.match, argv[1:]))
     words = iter(argv[1:])
     for word in words:
@@ -143,7 +143,7 @@ def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[
 
 
 def _check_changes(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """Whether the runtime's configuration is changed."""
+    """Check whether the runtime's configuration is changed."""
     is_edit = any(map(program_tables.IN_PLACE.match, argv[1:]))
     if program in program_tables.READERS and (not is_edit or program not in ("sed", "yq")):
         return
@@ -171,7 +171,7 @@ def _follow_code(follower: Follower, program: str, argv: Sequence[str], stdin: s
 def _follow_interpreter(
     follower: Follower, option: re.Pattern[str], argv: Sequence[str], stdin: str | None, *, is_shell_like: bool
 ) -> None:
-    """Code in an argument or on stdin. A script may read whatever stands behind its name."""
+    """Follow code in an argument or on stdin. A script may read any file named after it."""
     texts = [word for before, word in pairwise(argv[1:]) if option.match(before)]
     texts += [word.partition("=")[2] for word in argv[1:] if option.match(word.partition("=")[0]) and "=" in word]
     files = [word for word in argv[1:] if not word.startswith("-")]
@@ -185,15 +185,16 @@ def _follow_interpreter(
 
 
 def _follow_texts(follower: Follower, argv: Sequence[str]) -> None:
-    """Arguments that are shell text."""
+    """Follow arguments that are shell text."""
     for word in argv[1:]:
         if not word.startswith("-") and _SPACE.search(word):
             follower.text(word.partition("=")[2] if argv[0] == "alias" else word)
 
 
 def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> None:
-    """What an unknown program may run: each word that is a shell or an interpreter begins a command. So does
-    Strongroom with a verb; without one it may be a folder or a package."""
+    """Follow what an unknown program may run: each word that is a shell or an interpreter begins a command. So does
+    Strongroom with a verb; without one it may be a folder or a package.
+    """
     for place, word in enumerate(words[:32]):
         program = program_of(word)
         if what := owner_commands.by_guess(words[place:]):
@@ -204,7 +205,7 @@ def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> No
 
 
 def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
-    """The command behind `sudo`, `env`, `timeout` and the like."""
+    """Follow the command after `sudo`, `env`, `timeout` and the like."""
     place = 1
     before = follower.scene.cwd
     while place < len(argv) and program_tables.WRAPPED.fullmatch(argv[place]):

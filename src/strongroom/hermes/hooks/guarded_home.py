@@ -1,8 +1,8 @@
-"""The hooks' hold on one Hermes home: what is guarded there, whether its cap stands, and whose memory is asked.
+"""The hooks' view of one Hermes home: what is guarded there, whether its cap is valid, and whose memory is asked.
 
-A hook's document names a session and, before a turn, a platform and a sender, but no chat. So on a platform of several
-people the chat is looked up in Hermes' own database; where it does not say, nothing is recalled: what is private must
-not be shown in a chat that others read.
+A hook's document names a session and, before a turn, a platform and a sender, but no chat. So on a multi-user platform
+the chat is looked up in Hermes' own database. If it is not there, nothing is recalled: private lines must not be shown
+in a chat that others read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strongroom.memory import Memory
 from strongroom.model import Actor
 
 _SETTINGS = "config.yaml"
-"""Hermes' own configuration, where its hooks are named."""
+"""Hermes' own configuration, which names its hooks."""
 _LOOK = 0.3
 """Seconds to wait for Hermes' database."""
 _NO_DEED = re.compile(r"[^A-Za-z0-9._:/@+-]")
@@ -51,7 +51,7 @@ class Bound:
         self._environ = environ
 
     def reached(self, said: Payload) -> str | None:
-        """What the arguments of a tool call reach for."""
+        """The guarded thing that the arguments of a tool call reach for, or None."""
         home = self._home.path
         around = Surroundings(said.cwd or os.getcwd(), _homes(self._environ), self._environ, str(home / _SETTINGS))
         guarded = guarded_of(self._wired(), home)
@@ -61,18 +61,18 @@ class Bound:
         )
 
     def standing(self) -> None:
-        """Ask the gate whether the runtime's cap still stands. It is not renewed for that."""
+        """Raise if the gate does not accept the runtime's cap. The cap is not renewed for that."""
         policy = self._wired()
         token = self._home.parts.caps.narrowed(_owner(policy), policy.namespaces)
         self._home.way.ask(token, Memory.snapshot, hasty=True)
 
     def observe(self, what: str, digest: str, session: str = "") -> None:
-        """Put a tool call on record, as that of whoever speaks in the session."""
+        """Log a tool call, as that of the session's speaker."""
         name = _NO_DEED.sub("_", what)[:_DEED_LIMIT]
         self._home.look.ask(self._actor(session), lambda memory: memory.observe(name, digest), hasty=True)
 
     def recall(self, said: Payload) -> str:
-        """What is remembered about what the person said, without what this conversation was shown before."""
+        """The recall for a person's message, without lines that this conversation was shown before."""
         told = self._told(said)
         if told is None:
             raise InvalidRequest("whose memory this would be is not known", hint="the provider knows; use that")
@@ -86,7 +86,7 @@ class Bound:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether the policy file has a fault: the last good policy is in use then, if there is one."""
+        """Whether the policy file has a fault, so that the last good policy is in use, if there is one."""
         self._usable()
         return bool(self._home.broken)
 
@@ -130,7 +130,7 @@ class Bound:
 
 
 def guarded_of(policy: Policy, home: Path) -> list[GuardedPath]:
-    """What of the owner's a tool must not reach for."""
+    """The owner's paths that a tool must not reach for."""
     found = {
         "the vault": policy.vault or settings.find().vault,
         "the vault's keys": str(default_directory("")),
@@ -152,7 +152,7 @@ def _owner(policy: Policy) -> Actor:
 
 
 def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What `~` may mean: by the environment, and by the list of users."""
+    """The homes that `~` may mean: by the environment, and by the user database."""
     found = [environ.get("HOME", "")]
     with suppress(KeyError):
         found.append(pwd.getpwuid(os.geteuid()).pw_dir)
@@ -167,7 +167,7 @@ def _names(directory: str) -> frozenset[str]:
 
 
 def _shown(history: object) -> set[model.LineId]:
-    """The lines that stand before the model already, by the conversation's own messages."""
+    """The lines that the model has been shown, by the conversation's own messages."""
     found: set[model.LineId] = set()
     for one in history if isinstance(history, list) else ():
         sent = one.get("api_content") if isinstance(one, dict) else None

@@ -1,8 +1,8 @@
-"""How a path, a pattern or a text with unknown pieces stands to what is guarded.
+"""The relation of a path, a pattern or a text with unknown pieces to the guarded paths.
 
-Four relations, from least to most: APART; ABOVE, a directory that holds something guarded; DEEP, anything at all below
-such a directory; WITHIN, the guarded thing itself or something in it. Case does not count, links are followed, and a
-path that begins with something unknown may begin anywhere.
+Four relations, from least to most: APART; ABOVE, a directory that holds something guarded; DEEP, anything below such a
+directory; WITHIN, the guarded path itself or something in it. Case is ignored, links are followed, and a path that
+begins with an unknown piece may begin anywhere.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strongroom.hermes.hooks.shell_parser import ANY, ONE, UNKNOWN
 SETTINGS = "the hooks in the runtime's configuration"
 
 _CONTENTS = ("root.keyring", "issuer.key", "vault.db", "vault.turn", "owner.cap", "runtime.cap")
-"""Names of files in guarded directories: what a search by name there would find."""
+"""Names of files in guarded directories, which a search by name there would find."""
 _COMMON = frozenset(("home", "users", "share", "plugins", "config.toml"))
-"""Names too common to say anything by themselves after something unknown."""
+"""Names too common to mean anything after an unknown piece."""
 _NAME_LIMIT = 255
 _PATH_LIMIT = 4096
-"""Characters of a path: no system opens a longer one."""
+"""Longest path, in characters: no system opens a longer one."""
 _DEEP = "**"
 _MARKED = re.compile(f"[{ONE}{ANY}{UNKNOWN}]")
 _PURE = re.compile(f"[{ANY}{UNKNOWN}]+")
@@ -38,7 +38,7 @@ Real = Callable[[str], str]
 
 
 class Reaches(Exception):
-    """What is reached for."""
+    """Something guarded is reached for."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -46,7 +46,7 @@ class Reaches(Exception):
 
 
 class Relation(IntEnum):
-    """How a path stands to a guarded one."""
+    """The relation of a path to a guarded one."""
 
     APART, ABOVE, DEEP, WITHIN = range(4)
 
@@ -56,14 +56,14 @@ NOWHERE = (Relation.APART, "")
 
 @dataclass(frozen=True, slots=True)
 class GuardedPath:
-    """Something of the owner's: what to call it, and where it is."""
+    """A guarded path, with its description."""
 
     name: str
     path: str
 
 
 class Map:
-    """What is guarded, and where paths lead. `names` lists a directory, `real` follows links."""
+    """The guarded paths, and how paths resolve. `names` lists a directory, `real` resolves links."""
 
     def __init__(self, guarded: Sequence[GuardedPath], homes: Sequence[str], names: Names, real: Real) -> None:
         linked = [GuardedPath(one.name, there) for one in guarded if (there := _real(real, one.path)) != one.path]
@@ -76,18 +76,18 @@ class Map:
         self._seen: dict[str, tuple[Relation, str]] = {}
 
     def mentioned(self, text: str) -> str | None:
-        """What of it a text names in full, wherever it stands."""
+        """The guarded path that a text names in full, anywhere."""
         text = _SLASHES.sub("/", text).casefold()
         return next((name for name, needle in self._needles if needle in text and _stands(needle, text)), None)
 
     def relation(self, path: str, bases: Iterable[str]) -> tuple[Relation, str]:
-        """How a path stands to what is guarded, and to what of it. A relative one starts at the bases."""
+        """The relation of a path to the guarded ones, and to which of them. A relative path starts at the bases."""
         if len(path) > _PATH_LIMIT or not path:
             return NOWHERE
         return max((self._absolute(place) for place in self._places(path, bases)), default=NOWHERE)
 
     def _places(self, path: str, bases: Iterable[str]) -> Iterator[str]:
-        """Where a path may lead, as it is written and with links followed."""
+        """The places that a path may lead to, as written and with links resolved."""
         if path.startswith(("/", UNKNOWN)):
             bases = ("/",)
         for base in bases:
@@ -121,7 +121,7 @@ class Map:
 
 
 def without_star(word: str) -> str:
-    """The directory whose names a pattern such as `DIR/*` stands for; any other word as it is."""
+    """The directory of a pattern such as `DIR/*`, which stands for its names only; any other word unchanged."""
     place, slash, last = word.rstrip("/").rpartition("/")
     return place if slash and last == ANY else word
 
@@ -129,12 +129,12 @@ def without_star(word: str) -> str:
 def _real(real: Real, path: str) -> str:
     try:
         return real(path)
-    except (OSError, ValueError):  # a null byte, or half a character: no system opens it
+    except (OSError, ValueError):  # a null byte or a lone surrogate: no system opens it
         return path
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path as patterns, as `fnmatch` wants them. `**` is any number of parts."""
+    """The parts of a path as `fnmatch` patterns. `**` is any number of parts."""
     return [_pattern(part) for part in path.casefold().split("/") if part]
 
 
@@ -146,7 +146,7 @@ def _pattern(part: str) -> str:
 
 
 def _relation(pattern: list[str], is_led: bool, parts: Sequence[str]) -> Relation:
-    """Walk along a pattern and keep every place in `parts` where it may be by then."""
+    """Match a pattern against a guarded path, tracking every position in `parts` that it may have reached."""
     end = len(parts)
     at = set(range(end)) if is_led else {0}
     is_below, is_deep, is_within = is_led, False, not end
@@ -173,19 +173,19 @@ def _relation(pattern: list[str], is_led: bool, parts: Sequence[str]) -> Relatio
 
 
 def _fits(part: str, pattern: str) -> bool:
-    if len(pattern) > _NAME_LIMIT:  # no file is called so; a pattern of that length hides something
+    if len(pattern) > _NAME_LIMIT:  # no file has such a name; a pattern of that length hides something
         return "*" in pattern
     return fnmatchcase(part, pattern)
 
 
 def _spelled(path: str, homes: Sequence[str]) -> list[str]:
-    """What a path looks like in the middle of a text; below a home, also without that home before it."""
+    """The spellings of a path inside a text: in full, and without the home before it."""
     below = [path[len(home) :].lstrip("/") for home in homes if home and path.startswith(f"{home.rstrip('/')}/")]
     return [path.casefold(), *(one.casefold() for one in below if "/" in one)]
 
 
 def _stands(needle: str, text: str) -> bool:
-    """Whether a path stands in a text, and not merely one whose name begins or ends alike."""
+    """Whether a path occurs in a text as a whole, not as a part of a longer name."""
     at = text.find(needle)
     while at >= 0:
         is_whole = needle.startswith("/") or at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_.-")

@@ -1,8 +1,8 @@
-"""What a runtime tells a hook: read from a pipe within limits of time and size, and checked.
+"""A hook's input from a runtime: read from a pipe within limits of time and size, and checked.
 
-A pipe that stays open is not waited for: what came by the deadline is taken, and is refused if it is not whole. A
-terminal is not read at all. The document is Hermes' (`agent/shell_hooks.py`): event, tool, arguments, session, working
-directory, and what else the event says.
+A pipe that stays open is not waited for: the bytes read by the deadline are used, and refused if incomplete. A terminal
+is not read at all. The document is Hermes' (`agent/shell_hooks.py`): event, tool, arguments, session, working
+directory, and extra fields of the event.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from strongroom.errors import BodyTooLarge, InvalidRequest
 from strongroom.strict_json import check_unique_keys
 
 LIMIT = 16 << 20
-"""Bytes of a document: a whole conversation may be in it."""
+"""Largest document, in bytes: it may contain a whole conversation."""
 _CHUNK = 1 << 16
 _HELP = "see `strongroom hook --help`"
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One event of a runtime. `arguments` is None where the runtime gave none."""
+    """One event of a runtime. `arguments` is None if the runtime gave none."""
 
     event: str = ""
     tool: str = ""
@@ -37,7 +37,7 @@ class Payload:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def said(self, name: str) -> str:
-        """One of the texts that the event says beside; empty if it is none."""
+        """A text among the event's extra fields; empty if it is not a text."""
         found = self.extra.get(name)
         return found if isinstance(found, str) else ""
 
@@ -54,7 +54,7 @@ class _Document(msgspec.Struct):
 
 
 def parse(data: bytes) -> Payload:
-    """Check a document. Whatever is wrong with it is InvalidRequest."""
+    """Parse a document. Any flaw in it is InvalidRequest."""
     try:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -71,7 +71,7 @@ def parse(data: bytes) -> Payload:
 
 
 def read(descriptor: int, until: float) -> bytes:
-    """All that stands in a pipe or a file by the moment `until`, of the monotonic clock."""
+    """Everything in a pipe or a file, read until the moment `until` of the monotonic clock."""
     if os.isatty(descriptor):
         raise InvalidRequest("a hook is called by a runtime, with JSON on stdin", hint=_HELP)
     data = bytearray()

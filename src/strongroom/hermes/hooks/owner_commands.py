@@ -1,6 +1,6 @@
-"""Whether somebody acts as the owner: by a verb of Strongroom, by its library, by secrets of the environment.
+"""Whether a command acts as the owner: by a verb of Strongroom, by its library, by secrets in the environment.
 
-Every verb that is not on the short list of harmless ones is the owner's, also one that a later version brings.
+Every verb that is not on the short list of harmless ones counts as the owner's, even one of a later version.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from strongroom.hermes.hooks.program_tables import names
 from strongroom.hermes.hooks.shell_parser import ANY, UNKNOWN
 
 HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
-"""What an agent may ask of the command line: it shows nothing that is remembered, and changes nothing."""
+"""What an agent may run: verbs that show no memory and change nothing."""
 
 VERBS = names(
     "audit backup cap erase export forget get hook import init list mcp migrate namespaces profile provider put "
     "restore rotate scrub serve snapshot unwire who search recall wire"
 )
-"""The owner's verbs of today, for places where "strongroom" may as well be a folder or a package."""
+"""The owner's verbs as of now, for places where "strongroom" may also be a folder or a package."""
 
 A_COMMAND = "a command that uses the owner's keys"
 THE_LIBRARY = "Strongroom's library, which opens the vault"
@@ -36,18 +36,18 @@ _SECRET = re.compile(
 
 
 def program_of(word: str) -> str:
-    """The name of a program, without where it is."""
+    """The name of a program, without its directory."""
     return word.rsplit("/", 1)[-1].rpartition("#")[2].removesuffix(".exe")
 
 
 def by_command(words: Sequence[str]) -> str | None:
-    """Whether one command is the owner's work. Its words are what a shell would hand over."""
+    """The reason why a command, given as words, is the owner's; None if it is not."""
     rest = _after_strongroom(words)
     return A_COMMAND if rest is not None and not _is_harmless(rest) else None
 
 
 def by_guess(words: Sequence[str]) -> str | None:
-    """Whether words are the owner's work if they are a command, which is not certain: only with a verb of today."""
+    """The same for words that may not be a command: only with a verb known now."""
     rest = words[1:]
     if words and (found := _AS_MODULE.fullmatch(words[0])):
         name, rest = (found[1], rest) if found[1] else ("".join(words[1:2]), words[2:])
@@ -60,14 +60,14 @@ def by_guess(words: Sequence[str]) -> str | None:
 
 
 def by_text(text: str, *, is_search: bool = False) -> str | None:
-    """Whether code or a command names the library or the secrets. A search for the library's name is no use of it."""
+    """The reason why code or a command is the owner's by the library or the secrets it names. A mere search is not."""
     if not is_search and _LIBRARY.search(text):
         return THE_LIBRARY
     return _SECRETS if _SECRET.search(text) else None
 
 
 def _after_strongroom(words: Sequence[str]) -> Sequence[str] | None:
-    """What is handed to Strongroom, if it is called."""
+    """The arguments of Strongroom, if the command calls it."""
     if not words:
         return None
     program = program_of(words[0]).casefold()
@@ -93,7 +93,7 @@ def _is_harmless(words: Sequence[str]) -> bool:
 
 
 def _first_verb(words: Sequence[str]) -> str:
-    """The first verb, or the first harmless option; other options are passed over, with their values."""
+    """The first verb, or the first harmless option. Other options are skipped, with their values."""
     place = 0
     while place < len(words):
         word = words[place]

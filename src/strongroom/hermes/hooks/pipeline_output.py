@@ -1,6 +1,6 @@
-"""What a pipeline of known text prints: `echo`, `printf`, and the filters that a name or a command may be hidden by.
+"""The output of a pipeline of known text: `echo`, `printf`, and the filters that could hide a name or a command.
 
-None where it cannot be told.
+None if it is unknown.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _SPECIAL = re.compile(r"[\\.*\[\]^$+?(){}|&]")
 _SPECIAL_NEW = re.compile(r"[\\&]")
 _LINES_LIMIT = 64
 _LIMIT = 1 << 17
-"""Characters that `printf` prints by repeating its format."""
+"""Most characters that `printf` prints by repeating its format."""
 _ANYTHING = re.compile(r"(.*)", re.DOTALL)
 _RANGE = re.compile(r"(.)-(.)", re.DOTALL)
 _CLASSES = {"[:lower:]": "a-z", "[:upper:]": "A-Z", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"}
 
 
 def echo(words: Sequence[str]) -> str:
-    """What `echo` prints."""
+    """The output of `echo`."""
     at = 0
     while at < len(words) and re.fullmatch(r"-[neE]+", words[at]):
         at += 1
@@ -35,7 +35,7 @@ def echo(words: Sequence[str]) -> str:
 
 
 def printf(words: Sequence[str]) -> str:
-    """What `printf` prints."""
+    """The output of `printf`."""
     words = [one for one in words if one != "--"]
     if not words:
         return ""
@@ -60,12 +60,12 @@ def _filled(found: re.Match[str], given: Iterator[str]) -> str:
 
 
 def clean_decoded(text: str) -> str:
-    """Backslash escapes, read; what is unknown stays so."""
+    """Decode backslash escapes; unknown pieces stay unknown."""
     return UNKNOWN.join(clean(decode(one)) for one in text.split(UNKNOWN))
 
 
 def pipe(program: str, options: Sequence[str], text: str) -> str | None:
-    """What a filter makes of a text that it reads from stdin."""
+    """The output of a filter for a text on stdin."""
     made = _FILTERS.get(program)
     try:
         return None if made is None else made(options, text)
@@ -145,4 +145,4 @@ _FILTERS: dict[str, Callable[[Sequence[str], str], str | None]] = {
     "sed": _sed,
     **dict.fromkeys(("cat", "head", "tail", "sort", "uniq", "tee", "grep", "shuf", "tac"), _same),
 }
-"""The last ones choose or reorder lines: all of them may come."""
+"""The last ones select or reorder lines, so any line may be printed."""

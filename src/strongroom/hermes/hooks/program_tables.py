@@ -1,6 +1,6 @@
-"""What is known of programs: which only show names, which cannot take a tree, which run others. Tables, and no rules.
+"""Tables about programs: which only show names, which cannot take a directory tree, which run others.
 
-A program that is in no table counts as one that reads whatever it is given, directories with all that is in them.
+A program in no table is assumed to read everything it is given, directories with all that is in them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LISTING = names(
     "wait jobs alias getfacl lsattr journalctl systemctl service pgrep namei command builtin exec env xargs "
     "hermes history dig man getconf numfmt"
 )
-"""Show names, sizes and existence, or only words: what lies below a directory stays unread."""
+"""Show names, sizes and existence, or only words; nothing below a directory is read."""
 
 SHOWING = names("ls dir exa eza lsd tree du stat test [ [[ echo printf for select")
-"""Of these, the ones to which `DIR/*` is only the names in a directory."""
+"""Those of them for which `DIR/*` is only the names in a directory."""
 
 FLAT = names(
     "cat bat head tail less more wc nl tac rev cut paste join sort uniq comm column fold fmt sed awk gawk mawk "
@@ -33,7 +33,7 @@ FLAT = names(
     "grep egrep fgrep zgrep chmod chown chgrp rm scp diff setfacl install gh pip pip3 python python3 node deno "
     "bun ruby perl php lua sh bash zsh dash ksh ssh sqlite3 psql awk kubectl"
 )
-"""Work on files named one by one: a directory is nothing to them, unless an option in RECURSIVE says so."""
+"""Read single files; a directory has no effect on them, except with an option in RECURSIVE."""
 
 RECURSIVE = {
     **dict.fromkeys(
@@ -50,39 +50,39 @@ RECURSIVE = {
 SEARCHERS = frozenset(
     ("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "nawk", "jq", "yq", "tr")
 )
-"""The first operand is a pattern or a program, not a file, unless an option gave one."""
+"""The first operand is a pattern or a program, not a file, except if an option gave one."""
 PATTERN_OPTION = re.compile(r"-\w*[ef]$|--(?:regexp|file|expression|from-file)\b")
 
 WHOLE_CWD = frozenset(("rg", "ag", "ack", "http-server", "serve"))
-"""Take the working directory if no file is named."""
+"""Use the working directory if no file is named."""
 
 MOVERS = frozenset(("cp", "mv", "scp", "rsync", "install", "ln"))
-"""The last operand is where it goes."""
+"""The last operand is the target."""
 
 NAME_TAKERS = frozenset(("cpio", "pax", "parallel"))
 """Take names of files from stdin; others with an option."""
 NAMES_OPTION = re.compile(r"-T|-@|--(?:files-from|paths-from-stdin|null|from-stdin)\b.*")
 
 LATER = frozenset(("at", "batch", "crontab"))
-"""Run what stands on stdin, later."""
+"""Run the text on stdin, later."""
 CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
 BANG = re.compile(r"(?:^|[:=;+\n])[ \t]{0,8}+(?:\\?!|[.]?(?:shell|system)[ \t])[ \t]{0,8}+(.+)", re.DOTALL)
-"""How git, vim, database clients and others spell a shell command in an argument."""
+"""How git, vim, database clients and others write a shell command in an argument."""
 RUN_OPTION = re.compile(
     r"(-[a-zA-Z]*[cexIPE]$|--(?:[\w-]{0,40}-)?(?:exec|eval|execute|command|cmd|shell|rsh|pager|editor|action|run|"
     r"use-compress-program|tree-filter|index-filter|msg-filter|env-filter)(?:=|$))(.*)",
     re.DOTALL,
 )
-"""Options whose value many programs run: as shell text, or as code of their own."""
+"""Options whose value many programs run, as shell text or as code of their own."""
 RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
 """Variables whose value other programs run."""
 KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
 COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")
-"""Read commands of their own from stdin, and run what shells would by some of them."""
+"""Read commands of their own from stdin, some of which run shell commands."""
 SED_RUNS = re.compile(r"(?:^|[;\n\d$/}])e[ \t]{1,8}+(.+)", re.DOTALL)
 
 DIRECTORY = re.compile(r"(?:-C|--directory|--chdir)(?:=?(.+))?$")
-"""Goes there first, for the programs in GOES."""
+"""Changes the directory first, for the programs in GOES."""
 GOES = names("tar gtar bsdtar git make gmake ninja env")
 
 WRAPPERS = names(
@@ -110,25 +110,25 @@ CODE_OPTION = {
     "Rscript": re.compile(r"-e$"),
     "deno": re.compile(r"eval$"),
 }
-"""What comes before code in an argument."""
+"""The options before code in an argument."""
 
 TEXT_COMMANDS = names("eval watch tmux screen script su trap entr hyperfine concurrently at batch parallel expect")
 """Some of their arguments are shell text."""
 LOCAL_HOSTS = re.compile(r"(?:[\w.-]+@)?(?:localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){1,3}|\[?::1\]?|0)")
 
 BACKTICKS_RUN = names("perl ruby php lua luajit")
-"""Interpreters to which a text between backticks is a command."""
+"""Interpreters in which a string in backticks is a command."""
 QUIET = SEARCHERS | names("cd head tail less more wc sort uniq cut cat ls")
-"""Run nothing that they are told as text."""
+"""Run nothing that they are given as text."""
 LOCATORS = names("locate plocate mlocate mdfind")
 
 READERS = names("cat bat head tail less more wc grep egrep fgrep rg diff cmp stat ls jq file test [ view yq sed")
-"""Leave a file as it is, unless they are told to write it in place."""
+"""Leave a file unchanged, except when told to write it in place."""
 OUTPUT_OPTION = re.compile(r"-[oO]|--output(?:-document|-file)?")
 PREFIX = re.compile(r"(?:--?[\w-]{0,64})?(?:prefix|destdir)(=|$)", re.IGNORECASE)
-"""Names of options and variables that say where to install to: nothing is read there."""
+"""Names of options and variables for the installation target: nothing is read there."""
 IN_PLACE = re.compile(r"-\w*i|--in-?place|--write")
 GIT_TREES = names("add clean stash rm mv commit archive grep diff restore checkout reset hash-object apply am")
-"""Of git: take, show or change files of the work tree."""
+"""Git verbs that take, show or change files of the work tree."""
 INNER_DOCKER = names("exec logs ps images image info inspect port start stop restart rm top stats wait version")
-"""Of docker: what is named there lies in the container."""
+"""Docker verbs whose operands are inside the container."""

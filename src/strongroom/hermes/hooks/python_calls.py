@@ -1,4 +1,4 @@
-"""What is known of Python's calls by their names, and how the texts that they are given become others. Pure."""
+"""Knowledge of Python's calls by name, and how they transform texts. Pure."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def text_of(value: object) -> str:
 
 
 def joined(base: str, more: str) -> str:
-    """A path with another put behind it."""
+    """A path joined with another."""
     return more if more.startswith("/") else f"{base.rstrip('/')}/{more}"
 
 
 def globbed(pattern: str) -> str:
-    """A glob pattern, with what may be anything marked so."""
+    """A glob pattern, with its wildcards as marks."""
     return "/".join(UNKNOWN if part == "**" else part.replace("*", ANY) for part in pattern.split("/"))
 
 
 def product(left: Values, right: Values, join: Callable[[str, str], str]) -> Values:
-    """Each text with each other one, up to a bound."""
+    """All combinations of two lists of texts, up to a limit."""
     if len(left) * len(right) > VALUES_LIMIT:
         right = [UNKNOWN]
     return [join(one, other)[:LENGTH_LIMIT] for one in left for other in right]

@@ -1,8 +1,8 @@
-"""What commands reach for: follow a script command by command, as a shell would, and look at every word.
+"""What commands reach for: a script is followed command by command, as a shell would, and every word is checked.
 
-Known on the way are variables, the working directory, what `echo` and `find` print, and files that the script itself
-wrote. Commands within commands (`sh -c`, `eval`, `xargs`, `find -exec`, `sudo`, code for an interpreter) are followed
-too. The first thing that is reached for ends it, as `Reaches`.
+Tracked on the way are variables, the working directory, the output of `echo` and `find`, and files that the script
+itself wrote. Nested commands (`sh -c`, `eval`, `xargs`, `find -exec`, `sudo`, code for an interpreter) are followed
+too. The first guarded thing that is reached for raises `Reaches`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strongroom.hermes.hooks.shell_parser import (
 from strongroom.hermes.hooks.word_expansion import Scene, expand
 
 STEPS_LIMIT = 4000
-"""Commands that are looked at, with those inside others."""
+"""Most commands that are checked, including nested ones."""
 DEPTH_LIMIT = 12
 
 _BETWEEN = re.compile(r"[\s;|&<>(),=:\"'`@]+")
@@ -40,7 +40,7 @@ _HOOK = re.compile(r"hook", re.IGNORECASE)
 
 
 class Follower:
-    """One call's commands. `settings` is the runtime's configuration, whose hooks must stay."""
+    """Follows the commands of one call. `settings` is the runtime's configuration, whose hooks must stay."""
 
     def __init__(self, found: Map, scene: Scene, settings: str = "") -> None:
         self._map = found
@@ -57,7 +57,7 @@ class Follower:
         self.pushed: list[Sequence[str]] = []
 
     def text(self, text: str, stdin: str | None = None) -> str | None:
-        """Follow a shell text. What it prints, if that can be told."""
+        """Follow shell text. Returns its output if that is known."""
         self.scene.spend(len(text))
         self.note(text)
         script = parse(text, self._depth)
@@ -66,7 +66,7 @@ class Follower:
         return self._nested(lambda: self.script(script, stdin))
 
     def script(self, script: Script, stdin: str | None = None) -> str | None:
-        """Follow commands, in the order they stand."""
+        """Follow commands in order."""
         before, self.feed = self.feed, self._feed(script) or self.feed
         places: list[Sequence[str]] = []
         printed: str | None = stdin
@@ -86,7 +86,7 @@ class Follower:
         return "".join(one or "" for one in every) if any(one is not None for one in every) else None
 
     def words(self, argv: Sequence[str], stdin: str | None = None) -> str | None:
-        """Follow one command that is given as words."""
+        """Follow one command given as words."""
         self._steps += 1
         self.scene.spend(sum(map(len, argv)))
         if self._steps > STEPS_LIMIT:
@@ -103,13 +103,13 @@ class Follower:
         return self._nested(lambda: command_check.run(self, list(argv), stdin))
 
     def _aliased(self, argv: Sequence[str], stdin: str | None) -> str | None:
-        meaning = self.aliases.pop(argv[0])  # an alias may name what it stands for
+        meaning = self.aliases.pop(argv[0])  # an alias may contain its own name
         found = self.words([*meaning.split(), *argv[1:]], stdin)
         self.aliases[argv[0]] = meaning
         return found
 
     def look(self, text: str, least: Relation = Relation.WITHIN, *, is_search: bool = False) -> None:
-        """Whether a word or a text reaches for something, by itself or by a path in it."""
+        """Raise if a word or a text reaches for something, by itself or by a path in it."""
         key = (text, len(self._bases), least)
         if key in self._looked:
             return
@@ -122,7 +122,7 @@ class Follower:
             raise Reaches(name)
 
     def look_at(self, word: str, least: Relation) -> None:
-        """Whether an operand reaches for something that its program would take."""
+        """Raise if an operand reaches for something that its program would read."""
         relation, name = max(
             (self.relation(one) for one in _candidates(word) if one == word or not _SPACE.search(word)), default=NOWHERE
         )
@@ -130,7 +130,7 @@ class Follower:
             raise Reaches(name)
 
     def mention(self, text: str) -> None:
-        """Whether a text that is stored, and not run, names what is guarded."""
+        """Raise if a text that is stored, and not run, names a guarded path."""
         if what := self._map.mentioned(text):
             raise Reaches(what)
 
@@ -141,12 +141,12 @@ class Follower:
         self._nested(lambda: code_check.follow_python(text, self))
 
     def change(self, path: str, *, is_whole: bool) -> None:
-        """Say that a file is changed: as a whole, or in places that the call speaks of."""
+        """Record that a file is changed, as a whole or in part. Raises if that changes the hooks."""
         if self.is_settings(path) and (is_whole or self.says_hook):
             raise Reaches(SETTINGS)
 
     def go(self, *paths: str) -> None:
-        """Change the directory, to one of these."""
+        """Change the directory to one of these."""
         places = [one if one[:1] == UNKNOWN else os.path.join(base, one) for base in self.scene.cwd for one in paths]
         self.scene.cwd = [one if one.startswith(UNKNOWN) else os.path.normpath(one) for one in places][:8]
         self._bases.update(dict.fromkeys(self.scene.cwd))
@@ -154,13 +154,13 @@ class Follower:
             raise TooMuch
 
     def relation(self, path: str) -> tuple[Relation, str]:
-        """How a path stands to what is guarded, seen from the working directory."""
+        """The relation of a path to the guarded ones, from the working directory."""
         return self._map.relation(path, self.scene.cwd)
 
-    # one command
+    # One command.
 
     def _feed(self, script: Script) -> str | None:
-        """What is read by a loop: it stands behind its end, as in `while read ...; done < FILE`."""
+        """The input of a loop, which comes after its end, as in `while read ...; done < FILE`."""
         for one in script:
             if isinstance(one, ShellCommand) and not one.words and not one.assignments:
                 inputs = [path for operator, word in one.redirects if operator == "<" for path in self._expand(word)]
@@ -252,10 +252,10 @@ class Follower:
                 self.look(without_star(value))
             self.scene.variables[argv[1]] = values[:64] if len(values) <= 64 else [*values[:63], UNKNOWN]
 
-    # small helpers
+    # Helpers.
 
     def note(self, text: str) -> None:
-        """Remember what is spoken of anywhere in the call."""
+        """Remember words that matter for the whole call."""
         self.says_hook = self.says_hook or _HOOK.search(text) is not None
 
     def _relation(self, path: str) -> tuple[Relation, str]:
@@ -273,7 +273,7 @@ class Follower:
 
 
 def _is_search(script: Script) -> bool:
-    """Whether commands only look for texts."""
+    """Whether commands only search for texts."""
     commands = [one for one in script if isinstance(one, ShellCommand) and one.words]
     first = [one.words[0][0] for one in commands if one.words[0]]
     named = {one.text for one in first if isinstance(one, Literal)}
@@ -281,7 +281,7 @@ def _is_search(script: Script) -> bool:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """What may be a path in a word: all of it, and what stands between signs."""
+    """The parts of a word that may be paths: all of it, and the pieces between separators."""
     yield from dict.fromkeys(_every(text))
 
 

@@ -1,11 +1,11 @@
-"""Read shell text: into simple commands in the order they stand, with the commands inside their words. Pure, no I/O.
+"""A parser of shell text: simple commands in order, with the commands nested in their words. Pure.
 
-This is a reader for looking, not for running: quoting, expansions, here-documents and nesting are those of bash, while
-control flow is left out (`if`, `while`, `case` and braces only separate commands; every branch counts). Text that bash
-would refuse is read as far as it goes. One pass, so time is linear; nesting deeper than DEPTH_LIMIT is TooMuch.
+It parses for inspection, not for execution: quoting, expansions, here-documents and nesting are those of bash, while
+control flow is ignored (`if`, `while`, `case` and braces only separate commands; every branch counts). Text that bash
+would refuse is parsed as far as possible. One pass, so time is linear; nesting deeper than DEPTH_LIMIT is TooMuch.
 
-In literal text the characters that mean something to the shell where they are not quoted become marks, so that a later
-step need not know about quotes any more: `cat 'a*'` holds a star, `cat a*` holds ANY.
+In literal text, unquoted characters with a meaning for the shell become marks, so that later steps need not know about
+quotes: `cat 'a*'` contains a star, `cat a*` contains ANY.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 ONE, ANY, UNKNOWN = "\ue001", "\ue002", "\ue003"
-"""One character, any characters but a slash, anything at all."""
+"""One character, any characters except a slash, anything at all."""
 HOME, SPLIT = "\ue004", "\ue005"
-"""An unquoted `~` where it may begin a path; the place where an unquoted expansion becomes two words."""
+"""An unquoted `~` where it may begin a path; the place where an unquoted expansion splits into two words."""
 OPEN, COMMA, CLOSE = "\ue006", "\ue007", "\ue008"
-"""Of `{a,b}`, unquoted."""
+"""The unquoted characters of `{a,b}`."""
 DEPTH_LIMIT = 24
 SIZE_LIMIT = 1 << 18
-"""Characters that one replacement may make."""
+"""Most characters that one replacement may produce."""
 
 _MARKS = dict.fromkeys(range(0xE000, 0xE010), "?")
 _UNQUOTED = {"*": ANY, "?": ONE, "{": OPEN, ",": COMMA, "}": CLOSE}
@@ -41,15 +41,15 @@ _CODED = re.compile(r"x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8}
 _SKIPPED = frozenset(
     ("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "esac", "coproc")
 )
-"""Words that only structure: the command begins after them."""
+"""Words of control flow: the command begins after them."""
 
 
 class TooMuch(Exception):
-    """There is more than can be looked at."""
+    """There is more than can be checked."""
 
 
 class Scope(Enum):
-    """The ends of a subshell: a change of directory in it does not outlast it."""
+    """The borders of a subshell: a change of directory in it ends with it."""
 
     OPEN, CLOSE = "(", ")"
 
@@ -63,7 +63,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$NAME` or `${NAME...}`. `rest` is what stands behind the name: an operator and its words."""
+    """`$NAME` or `${NAME...}`. `rest` comes after the name: an operator and its words."""
 
     name: str
     quoted: bool
@@ -83,7 +83,7 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((...))`: a number. What is nested in it is a command all the same."""
+    """`$((...))`: a number. Substitutions in it are still commands."""
 
     inner: Word
 
@@ -100,7 +100,7 @@ class ShellCommand:
     assignments: list[tuple[str, list[Word]]] = field(default_factory=list)
     redirects: list[tuple[str, Word]] = field(default_factory=list)
     document: Word | None = None
-    """Of a here-document or a here-string."""
+    """The content of a here-document or a here-string."""
     is_piped: bool = False
 
     def __bool__(self) -> bool:
@@ -111,17 +111,17 @@ Script = list[ShellCommand | Scope]
 
 
 def clean(text: str) -> str:
-    """Take marks out of a text that comes from outside."""
+    """Remove marks from a text that comes from outside."""
     return text.translate(_MARKS)
 
 
 def parse(text: str, depth: int = 0) -> Script:
-    """The commands of a text. It may hold marks where a value was not known."""
+    """Parse the commands of a text. It may contain marks for unknown values."""
     return _Reader(text, depth).script("")
 
 
 def decode(text: str) -> str:
-    """Backslash escapes of `printf`, `echo -e` and `$'...'`."""
+    """Decode the backslash escapes of `printf`, `echo -e` and `$'...'`."""
     out: list[str] = []
     at = 0
     while (found := text.find("\\", at)) >= 0 and found + 1 < len(text):
@@ -132,14 +132,14 @@ def decode(text: str) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    """`str.replace` for what a call says: TooMuch where the result would be huge."""
+    """`str.replace` on untrusted text. TooMuch if the result would be huge."""
     if old and text.count(old) * len(new) > SIZE_LIMIT:
         raise TooMuch
     return text.replace(old, new, count) if old else text
 
 
 def fill(pattern: re.Pattern[str], text: str, value: str) -> str:
-    """Put a value in the place of every match: TooMuch where the result would be huge."""
+    """Replace every match by a value. TooMuch if the result would be huge."""
     if sum(1 for _ in pattern.finditer(text)) * len(value) > SIZE_LIMIT:
         raise TooMuch
     return pattern.sub(lambda _: value, text)
@@ -160,7 +160,7 @@ class _Reader:
         self._documents: list[tuple[ShellCommand, str, bool, bool]] = []
 
     def script(self, end: str) -> Script:
-        """Commands up to an unquoted `end`, which is taken; with no end, up to the end of the text."""
+        """Commands up to an unquoted `end`, which is consumed; without one, up to the end of the text."""
         found: Script = []
         command = ShellCommand()
         opened = 0
@@ -200,7 +200,7 @@ class _Reader:
         return found
 
     def _operator(self, char: str) -> bool:
-        """Take an operator; whether it is a pipe."""
+        """Consume an operator. Returns whether it is a pipe."""
         self._at += 1
         if char == "\n":
             self._read_documents()
@@ -229,7 +229,7 @@ class _Reader:
         command.words.append(self._word())
 
     def _assigned(self) -> list[Word]:
-        """The value of an assignment; of an array all of them."""
+        """The value of an assignment; of an array, all values."""
         if self._text[self._at : self._at + 1] != "(":
             return [self._word()]
         self._at += 1
@@ -293,7 +293,7 @@ class _Reader:
         return found is not None
 
     def _word(self, end: str = "") -> Word:
-        """One word: parts side by side. With `end`, all up to that character, which is taken."""
+        """One word: adjacent parts. With `end`, everything up to that character, which is consumed."""
         parts: list[Part] = []
         begin = True
         while self._at < len(self._text):
@@ -339,7 +339,7 @@ class _Reader:
         return [Literal(_UNQUOTED.get(char, char))]
 
     def quoted(self, end: str = "") -> Word:
-        """Text as within double quotes, up to an unescaped `end`."""
+        """Text as inside double quotes, up to an unescaped `end`."""
         parts: list[Part] = []
         while self._at < len(self._text):
             if found := _PLAIN_QUOTED.match(self._text, self._at):

@@ -1,4 +1,4 @@
-"""Programs with ways of their own: what moves the shell, what runs what it is told, what searches and hands on."""
+"""Programs with rules of their own: those that change the shell, run their arguments, or search and pass on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _source(follower: Follower, argv: list[str], stdin: str | None) -> str | Non
 
 
 def shell(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
-    """`sh` and its like: with `-c`, with a script that this call wrote, or with a script on stdin."""
+    """Follow `sh` and the like: with `-c`, with a script that this call wrote, or with a script on stdin."""
     rest = argv[1:]
     while rest and rest[0].startswith(("-", "+")) and rest[0] != "-":
         option, rest = rest[0], rest[1:]
@@ -83,7 +83,7 @@ def run_script(follower: Follower, text: str, arguments: Sequence[str]) -> str |
 
 
 def python_program(follower: Follower, argv: list[str], stdin: str | None) -> None:
-    """`python`: with code, a module, a script that this call wrote, or a script on stdin."""
+    """Follow `python`: with code, a module, a script that this call wrote, or a script on stdin."""
     for place, word in enumerate(argv[1:], 1):
         if program_tables.WITH_PYTHON_VALUE.fullmatch(argv[place - 1]):
             continue
@@ -107,7 +107,7 @@ def python_program(follower: Follower, argv: list[str], stdin: str | None) -> No
 
 
 def _module(follower: Follower, words: Sequence[str]) -> None:
-    """`python -m`: a program like any other, and a web server shows where it stands."""
+    """Follow `python -m`: an ordinary program, except that a web server serves its working directory."""
     if words and words[0] == "http.server" and not any(word.startswith(("-d", "--directory")) for word in words):
         words = [*words, "."]
     _operand_trees(follower, words[1:])

@@ -1,6 +1,6 @@
-"""The three verdicts. `check` fails closed; `audit` and `inject` never stand in the way. No I/O of their own.
+"""The verdicts of the three hooks. `check` fails closed; `audit` and `inject` never block. No I/O of its own.
 
-What asks the gate comes in as a function. A reason that a model reads names what is protected, not where it is.
+Calls to the gate come in as functions. A reason for a model names what is protected, not where it is.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from strongroom.hermes.hooks.hook_payload import Payload
 Verdict = dict[str, str]
 ALLOW: Verdict = {}
 BLOCKED = "blocked:"
-"""Stands on record before the name of a tool that was not called."""
+"""Logged before the name of a tool that was not called."""
 
 Reached = Callable[[Payload], str | None]
-"""What a call's arguments reach for; None if nothing."""
+"""The guarded thing that a call's arguments reach for, or None."""
 Standing = Callable[[], None]
-"""Raises if the cap does not stand."""
+"""Raises if the cap is not valid."""
 Observe = Callable[[str, str], None]
-"""Puts a name and a digest on record."""
+"""Logs a name and a digest."""
 Recall = Callable[[Payload], str]
-"""What is remembered about what was said; empty if nothing."""
+"""The recall for a message; empty if there is nothing."""
 
 
 def block_verdict(why: str) -> Verdict:
@@ -39,7 +39,7 @@ def refuse_verdict(error: StrongroomError) -> Verdict:
 
 
 def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
-    """Whether a tool may be called: its arguments keep off what is the owner's, and the runtime's cap stands."""
+    """Whether a tool may be called: its arguments reach for nothing guarded, and the runtime's cap is valid."""
     try:
         if not said.tool or said.arguments is None:
             raise InvalidRequest("the runtime named no tool or no arguments")
@@ -56,7 +56,7 @@ def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
 
 
 def audit(said: Payload, observe: Observe) -> Verdict:
-    """Put a tool call on record: its name, and a digest of its arguments. One that was blocked is recorded as that."""
+    """Log a tool call: its name, and a digest of its arguments. A blocked one is logged as such."""
     if not said.tool:
         raise InvalidRequest("the runtime named no tool")
     was = BLOCKED if said.said("status") == "blocked" else ""
@@ -65,12 +65,12 @@ def audit(said: Payload, observe: Observe) -> Verdict:
 
 
 def inject(said: Payload, recall: Recall) -> Verdict:
-    """What is remembered about what the person said, for the model to see."""
+    """The recall for a person's message, for the model to see."""
     text = recall(said)
     return {"context": f"<memory-context>\n{text}\n</memory-context>"} if text else dict(ALLOW)
 
 
 def digest(arguments: Mapping[str, Any]) -> str:
-    """The SHA-256 of arguments as canonical JSON: the same whatever the order of their names."""
+    """The SHA-256 of arguments as canonical JSON, independent of the order of their keys."""
     text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

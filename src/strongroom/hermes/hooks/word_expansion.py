@@ -1,7 +1,7 @@
-"""What the words of a command may mean: each becomes a few texts, with marks for what cannot be known.
+"""The possible values of a command's words: each becomes a few texts, with marks for unknown pieces.
 
-A word has several meanings where braces, loop variables or defaults give several. Past VALUES_LIMIT of them a part
-counts as UNKNOWN, so that meanings never multiply without bound.
+A word has several values if braces, loop variables or defaults give several. Beyond VALUES_LIMIT a part counts as
+UNKNOWN, so that values never multiply without limit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from strongroom.hermes.hooks.shell_parser import (
 
 VALUES_LIMIT = 64
 LENGTH_LIMIT = 1 << 17
-"""Characters of one meaning."""
+"""Longest value, in characters."""
 WORK_LIMIT = 1 << 22
-"""Characters of all meanings of a call together."""
+"""Most characters of all values of a call together."""
 _BRACES_LIMIT = 32
 _LINES_LIMIT = 16
 _BRACE = re.compile(f"([{OPEN}{COMMA}{CLOSE}])")
@@ -46,12 +46,12 @@ _SPACE = re.compile(r"[ \t\n]+")
 
 Values = Sequence[str]
 Output = Callable[[Substitution], str | None]
-"""What the commands of a substitution would print, if that can be told; or the name of a file that holds it."""
+"""The output of a substitution's commands, if known; or the name of a file that holds it."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """What a shell knows at one moment: variables, places, homes."""
+    """The state of a shell at one moment: variables, directories, homes."""
 
     cwd: Values
     homes: tuple[str, ...]
@@ -61,14 +61,14 @@ class Scene:
     work: int = 0
 
     def spend(self, amount: int) -> None:
-        """Count work; TooMuch past the limit."""
+        """Count work. TooMuch beyond the limit."""
         self.work += amount
         if self.work > WORK_LIMIT:
             raise TooMuch
 
 
 def expand(word: Word, scene: Scene, output: Output) -> list[str]:
-    """The meanings of a word. SPLIT stands where the shell would cut it into several."""
+    """The values of a word. SPLIT marks where the shell would split it into several."""
     found = [""]
     run: list[str] = []
     for part in word:
@@ -91,7 +91,7 @@ def expand(word: Word, scene: Scene, output: Output) -> list[str]:
 
 
 def at_home(texts: Iterable[str], scene: Scene) -> Iterable[str]:
-    """Put homes in the place of HOME."""
+    """Replace HOME by the homes."""
     for text in texts:
         if HOME not in text:
             yield text
@@ -151,7 +151,7 @@ def _values(part: Part, scene: Scene, output: Output) -> Values:
         found = output(part)
         value = UNKNOWN if found is None else found.rstrip("\n")
         if part.quoted and "\n" in value and (ANY in value or UNKNOWN in value):
-            return value.split("\n")[:_LINES_LIMIT]  # which of them is printed is not known
+            return value.split("\n")[:_LINES_LIMIT]  # which of the lines is printed is unknown
         return [value if part.quoted else _split(value)]
     values = _variable(part, scene, output)
     return values if part.quoted else [_split(one) for one in values]
@@ -178,7 +178,7 @@ def _variable(part: Variable, scene: Scene, output: Output) -> Values:
 
 
 def _named(part: Variable, scene: Scene) -> Values | None:
-    """The values of a variable; None if it is not known."""
+    """The values of a variable; None if it is unknown."""
     name = part.name
     if name in ("@", "*") or part.index is not None:
         values = scene.arrays.get("@" if name in ("@", "*") else name)
@@ -202,7 +202,7 @@ def _named(part: Variable, scene: Scene) -> Values | None:
 
 
 def _changed(value: str, rest: str) -> str:
-    """`${NAME...}` with an operator that changes the value."""
+    """Apply an operator of `${NAME...}` that changes the value."""
     if found := _SLICE.match(rest):
         start = int(found[1])
         return value[start : start + int(found[2])] if found[2] else value[start:]

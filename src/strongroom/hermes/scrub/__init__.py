@@ -1,4 +1,4 @@
-"""Taking recalled text out of Hermes' own history: the rules, its database, and what stays out of reach."""
+"""Removal of recalled text from Hermes' own history: the rules, its database, and the copies out of reach."""
 
 from strongroom.hermes.scrub.other_copies import Leftover, leftovers
 from strongroom.hermes.scrub.session_facts import Facts

@@ -1,7 +1,7 @@
-"""What else in and around a Hermes home may hold recalled text, and is not Strongroom's to change: it is only listed.
+"""Other places in and around a Hermes home that may hold recalled text. They are listed only, not changed.
 
-A copy made earlier (a backup, a snapshot, an export) holds what the database held then. Logs, dumps of requests and
-spilled outputs hold what Hermes wrote there. Its own memory files hold what the agent chose to note.
+An earlier copy (a backup, a snapshot, an export) holds what the database held then. Logs, dumps of requests and spilled
+outputs hold what Hermes wrote there. Its own memory files hold what the agent chose to note.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _IN_USERS_HOME = (("backups", "hermes-backup-*.zip"),)
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A place that was found, and what it is."""
+    """A place that was found, with its description."""
 
     what: str
     path: Path
 
 
 def leftovers(home: Path, users_home: Path) -> list[Leftover]:
-    """What was found, in the order of how much of it may be there."""
+    """The places found, those likely to hold most first."""
     found = [Leftover(what, path) for what, pattern in _IN_HOME for path in sorted(home.glob(pattern))]
     return found + [
         Leftover(what, path) for what, pattern in _IN_USERS_HOME for path in sorted(users_home.glob(pattern))

@@ -1,10 +1,10 @@
-"""Which parts of a stored text were recalled, and the text without those that are gone. Pure.
+"""The recalled parts of a stored text, and the text without forgotten ones. Pure.
 
 A recalled line is one line that begins with a dash and a day and ends with its id in brackets, as
-`provider.line_format` writes it. Hermes keeps them in what it sent to the model, behind what the person said and
-between its own fence tags. A fence in which no recalled line is left goes as a whole. What the person said is never
-touched, even if it looks like a recalled line. A tool's result is JSON: entries go by their id. A result that names a
-gone line in a way that is not understood goes as a whole, because half of it may be that line.
+`provider.line_format` writes it. Hermes stores them in what it sent to the model, after the person's words and between
+its own fence tags. A fence without any recalled line left is removed as a whole. The person's words are never changed,
+even if they look like a recalled line. A tool's result is JSON: entries are removed by their id. A result that names a
+forgotten line in an unknown way is removed as a whole, because any part of it may be that line.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _FENCE = re.compile(r"(?<!\s)\s*+<\s*+memory-context\s*+>(.*?)<\s*+/\s*+memory-c
 _FENCE_END = re.compile(r"<\s*+/\s*+memory-context\s*+>", re.IGNORECASE)
 
 REMOVED = '{"note": "removed: this was recalled, and has been forgotten since"}'
-"""What stands for a tool's result of which nothing may stay."""
+"""The replacement for a tool's result that is removed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text after cutting, and the ids of what was cut; None for a text that is not needed any more."""
+    """A text after removal, and the removed ids. The text is None if it is not needed any more."""
 
     text: str | None
     gone: tuple[LineId, ...]
 
 
 def sent_ids(content: str, sent: str) -> set[LineId]:
-    """The ids of the lines that were recalled into what was sent to the model."""
+    """The ids of the recalled lines in what was sent to the model."""
     return {LineId(found[1]) for found in _LINE.finditer(sent[len(_said(content, sent)) :])}
 
 
 def cut_sent(content: str, sent: str, is_gone: IsGone) -> Cut:
-    """What was sent, without the gone lines; None if then nothing but what the person said is left."""
+    """The text sent, without forgotten lines; None if only the person's words are left."""
     said = _said(content, sent)
     tail, gone = _without(sent[len(said) :], is_gone)
     if not gone:
@@ -52,12 +52,12 @@ def cut_sent(content: str, sent: str, is_gone: IsGone) -> Cut:
 
 
 def result_ids(content: str) -> set[LineId]:
-    """Every id that a tool's result names."""
+    """Every id in a tool's result."""
     return {LineId(one) for one in _ANY_ID.findall(content)}
 
 
 def cut_result(content: str, is_gone: IsGone) -> Cut:
-    """A tool's result without the gone lines."""
+    """A tool's result without forgotten lines."""
     gone = tuple(sorted(one for one in result_ids(content) if is_gone(one)))
     if not gone:
         return Cut(content, ())
@@ -67,7 +67,7 @@ def cut_result(content: str, is_gone: IsGone) -> Cut:
 
 
 def _said(content: str, sent: str) -> str:
-    """The part of what was sent that the person said."""
+    """The person's part of what was sent."""
     return content if sent.startswith(content) else ""
 
 
@@ -89,14 +89,14 @@ def _without(text: str, is_gone: IsGone) -> tuple[str, tuple[LineId, ...]]:
             return ""
         return text[found.start() : found.start(1)] + body + text[found.end(1) : found.end()]
 
-    # Only as far as the last end: from each beginning without one, the pattern would look through all the rest.
+    # Only up to the last end tag: without one, the pattern would scan the rest from every begin tag.
     fenced = max((end.end() for end in _FENCE_END.finditer(text)), default=0)
     outside = _FENCE.sub(block, text[:fenced]) + text[fenced:]
     return _LINE.sub(line, outside), tuple(gone)
 
 
 class _Gone:
-    """Stands for what a result holds no more."""
+    """Marks a removed value."""
 
 
 _GONE = _Gone()
@@ -112,7 +112,7 @@ def _pruned_result(content: str, is_gone: IsGone) -> str:
 
 
 def _pruned(value: object, is_gone: IsGone) -> object:
-    """A value of JSON without entries of gone lines, and without gone lines in its texts."""
+    """A JSON value without entries of forgotten lines, and without forgotten lines in its texts."""
     if isinstance(value, str):
         return _without(value, is_gone)[0]
     if isinstance(value, list):

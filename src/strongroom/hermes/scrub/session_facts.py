@@ -1,4 +1,4 @@
-"""What Hermes' database says of a session: enough to know whose memory was recalled in it."""
+"""The facts about a session in Hermes' database, from which the actor of its recalls is known."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COLUMNS = {
     "identity": "profile_name",
     "origin": "origin_json",
 }
-"""Our name of each fact, and Hermes' column of it. One that a version of Hermes does not have is empty."""
+"""Our name of each fact, and Hermes' column. A column that a version of Hermes lacks counts as empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Who spoke where, as far as it was recorded; empty where it was not."""
+    """Who spoke where, as far as recorded; otherwise empty."""
 
     platform: str = ""
     user_id: str = ""
@@ -34,7 +34,7 @@ class Facts:
 
     @classmethod
     def told(cls, row: Mapping[str, object]) -> Facts:
-        """From a row's values, by our names."""
+        """Parse a row's values, given by our names."""
         found = {name: _text(row.get(name)) for name in COLUMNS if name != "origin"}
         return cls(**found, user_id_alt=_other_id(_text(row.get("origin"))))
 

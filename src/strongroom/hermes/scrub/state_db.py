@@ -1,9 +1,9 @@
-"""Hermes' `state.db`: the recalled text in it, and taking it out so that no byte of it stays in the file.
+"""Recalled text in Hermes' `state.db`, and its removal so that no byte of it stays in the file.
 
-All rows are changed in one transaction, with the freed bytes overwritten; then the write-ahead log is emptied, and the
-file rewritten if nobody else has it open (pages that Hermes freed earlier may still hold text). A database that stays
-busy is left as it was. Hermes' own triggers keep its search index; the index is merged afterwards, since what was
-deleted from it stays in its pages until then. Not responsible for what is gone: that comes in as a question.
+All rows are changed in one transaction, with the freed bytes overwritten. Then the write-ahead log is emptied, and the
+file rewritten if no other process has it open (pages that Hermes freed earlier may still hold text). A database that
+stays busy is not changed. Hermes' own triggers maintain its search index, which is merged afterwards, because deleted
+text stays in its pages until then. Which lines are forgotten is decided by the caller (`is_gone`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IsGone = Callable[[Facts, LineId], bool]
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
-    """What was taken out: of how many messages, and which lines."""
+    """The result of a scrub: the number of changed messages, and the removed lines."""
 
     messages: int
     gone: frozenset[LineId]
@@ -41,7 +41,7 @@ class Scrubbed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Whether the write-ahead log could be emptied, and the file rewritten."""
+    """Whether the write-ahead log was emptied, and the file rewritten."""
 
     is_emptied: bool
     is_rewritten: bool
@@ -70,7 +70,7 @@ class _Message:
 
 
 def find_recalled(path: Path) -> dict[Facts, set[LineId]]:
-    """The lines that the database holds recalled text of, by who spoke where. Nothing is changed."""
+    """The recalled lines in the database, by session facts. Reads only."""
     found: dict[Facts, set[LineId]] = {}
     with _opened(path, apsw.SQLITE_OPEN_READONLY, WAIT) as database:
         for message in _messages(database):
@@ -80,7 +80,7 @@ def find_recalled(path: Path) -> dict[Facts, set[LineId]]:
 
 
 def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
-    """Who speaks where in a session, as far as the database says; None if it does not know the session."""
+    """The facts of a session; None if the database does not know it."""
     if not session or not path.exists():
         return None
     with _opened(path, apsw.SQLITE_OPEN_READONLY, wait) as database:
@@ -90,7 +90,7 @@ def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
 
 
 def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
-    """Take every gone line out, all or nothing. Raises StoreUnavailable if the database stays busy."""
+    """Remove every forgotten line, all or nothing. StoreUnavailable if the database stays busy."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:
         database.pragma("secure_delete", True)
         database.execute("BEGIN IMMEDIATE")
@@ -105,7 +105,7 @@ def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
 
 
 def finish(path: Path, *, wait: float = WAIT) -> Finished:
-    """Empty the write-ahead log, and rewrite the file if nobody else has it open. Harmless if repeated."""
+    """Empty the write-ahead log, and rewrite the file if no other process has it open. Idempotent."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:
         (row,) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         is_emptied = row[0] == 0
@@ -113,7 +113,7 @@ def finish(path: Path, *, wait: float = WAIT) -> Finished:
 
 
 def traces(path: Path, gone: frozenset[LineId]) -> frozenset[LineId]:
-    """Those of the lines whose recalled text still ends somewhere in the raw bytes of the database's files."""
+    """Those of the lines whose recalled text is still in the raw bytes of the database's files."""
     there: set[str] = set()
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with suppress(FileNotFoundError), file.open("rb") as bytes_of:
@@ -127,7 +127,7 @@ def traces(path: Path, gone: frozenset[LineId]) -> frozenset[LineId]:
 def _rewritten(path: Path) -> bool:
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as database:
-            # Asked for before the first access, this lock is refused while anybody else has the file open.
+            # Requested before the first access, this lock is refused while another process has the file open.
             database.pragma("locking_mode", "exclusive")
             database.pragma("secure_delete", True)
             database.execute("BEGIN EXCLUSIVE; COMMIT")
@@ -177,7 +177,7 @@ def _scrubbed(database: apsw.Connection, is_gone: IsGone) -> Scrubbed:
 
 
 def _messages(database: apsw.Connection) -> Iterator[_Message]:
-    """The messages that may hold recalled text, each with what is known of its session."""
+    """The messages that may hold recalled text, each with its session's facts."""
     if not _columns(database, "messages"):
         return
     facts = _facts(database)
@@ -199,7 +199,7 @@ def _facts(database: apsw.Connection) -> str:
 
 
 def _clean_index(database: apsw.Connection, changed: list[int]) -> None:
-    """Take what was deleted out of the search index's pages, and out of an index that no trigger keeps."""
+    """Remove deleted text from the search index's pages, and from an index that no trigger maintains."""
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%messages_fts%'"
     for (name,) in list(database.execute(tables)):
         table = '"' + name.replace('"', '""') + '"'

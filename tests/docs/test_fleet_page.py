@@ -421,7 +421,7 @@ def test_bounds_of_the_page_are_those_of_the_code() -> None:
     text = " ".join(SCALE.read_text().split())
     assert f"the last {reader.VIEWS:,}, or fewer" in text
     assert f"| {reader._BYTES >> 20} MiB; the actor in use" in text
-    assert f"{create_open.SHELF_BYTES >> 20} MiB unless told" in text
+    assert f"{create_open.SHELF_BYTES >> 20} MiB by default" in text
     assert f"the last {_ACTORS_HELD:,} |" in text
     assert f"at least {compaction.LOOSE} loose lines" in text
     assert f"the {_DISTANT} threads" in text

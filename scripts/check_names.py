@@ -31,7 +31,6 @@ LARGE_CLASSES: Mapping[str, int] = {
     "FleetVerifier": 28,
     "Follower": 26,
     "GuardedProtocol": 24,
-    "LineCache": 28,
     "MemoryManager": 35,
     "MemoryProvider": 21,
     "Reader": 27,

@@ -24,6 +24,7 @@ from strongroom.memory.line_cache.cache import Batch, LineCache
 from strongroom.model import Line, LineId, Millis
 from tests.conftest import Clock
 from tests.engines.tools import line
+from tests.memory.line_cache.shelves import shelf_of
 
 
 @pytest.mark.requirement("recall-remove")
@@ -84,7 +85,7 @@ def test_closing_ends_what_loads_in_the_background() -> None:
     shelves = LineCache(Recency(), 1 << 20)
     source = _Endless()
     before = threading.active_count()
-    shelves.shelf("a/", b"birth", lambda: source, 0.0)
+    shelf_of(shelves, "a/", b"birth", lambda: source, 0.0)
     source.started.wait(60)
     shelves.close()
     assert threading.active_count() == before

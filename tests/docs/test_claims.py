@@ -18,6 +18,7 @@ from strongroom.engines.recency import Recency, RecencyIndex
 from strongroom.memory.line_cache.cache import Batch, LineCache
 from strongroom.model import Line, LineId, Namespace
 from tests.conftest import Clock
+from tests.memory.line_cache.shelves import shelf_of
 
 
 @pytest.mark.requirement("bad-clock")
@@ -74,7 +75,7 @@ def test_an_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[s
     engine = Widening()
     engine.changes = changes
     shelves = LineCache(engine, 1 << 20)
-    shelf = shelves.shelf("a/", b"birth", lambda: _Lines([_line(1), _line(2)]))
+    shelf = shelf_of(shelves, "a/", b"birth", lambda: _Lines([_line(1), _line(2)]))
     with pytest.raises(RuntimeError):
         shelves.rank([shelf], "line", 5, datetime(2026, 5, 25, tzinfo=UTC))
 

@@ -20,6 +20,7 @@ from strongroom.memory.stored_pages import CachePageSet
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
 from tests.audit.tools import edit
 from tests.conftest import NAMESPACES
+from tests.memory.line_cache.shelves import shelf_of
 from tests.memory.test_stored_pages import ALICE, NEVER, WORK, later, listed, put, small
 
 __all__ = ["small"]
@@ -96,18 +97,18 @@ def _numbers(shelves: LineCache, shelf: CachedNamespace, query: str = "line", k:
 
 def _ended(source: Slow, shelves: LineCache, birth: bytes = b"b") -> CachedNamespace:
     source.end()
-    return shelves.shelf("a/", birth, lambda: source)
+    return shelf_of(shelves, "a/", birth, lambda: source)
 
 
 @pytest.mark.requirement("recall-patience")
 def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
-    shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
+    shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     assert _numbers(shelves, shelf) == []
     slow.let()
-    assert shelves.shelf("a/", b"b", lambda: slow, 0.0) is shelf
+    assert shelf_of(shelves, "a/", b"b", lambda: slow, 0.0) is shelf
     assert _numbers(shelves, shelf) == [7, 8, 9]
     slow.let()
-    assert _numbers(shelves, shelves.shelf("a/", b"b", lambda: slow, 0.0)) == [4, 5, 6, 7, 8, 9]
+    assert _numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)) == [4, 5, 6, 7, 8, 9]
     assert _ended(slow, shelves) is shelf
     assert _numbers(shelves, shelf) == list(range(1, 10))
     assert slow.loads == 1
@@ -116,16 +117,16 @@ def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: LineCache
 @pytest.mark.requirement("recall-patience")
 def test_enough_patience_waits_for_everything(shelves: LineCache, slow: Slow) -> None:
     slow.end()
-    assert _numbers(shelves, shelves.shelf("a/", b"b", lambda: slow, DEADLOCK)) == list(range(1, 10))
+    assert _numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: slow, DEADLOCK)) == list(range(1, 10))
 
 
 @pytest.mark.requirement("recall-patience")
 def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_background(
     shelves: LineCache, slow: Slow
 ) -> None:
-    part = shelves.shelf("a/", b"b", lambda: slow, 0.0)
+    part = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     got: list[list[int]] = []
-    thread = threading.Thread(target=lambda: got.append(_numbers(shelves, shelves.shelf("a/", b"b", lambda: slow))))
+    thread = threading.Thread(target=lambda: got.append(_numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: slow))))
     thread.start()
     slow.let(2)
     assert got == []
@@ -138,7 +139,7 @@ def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_bac
 
 @pytest.mark.requirement("recall-patience", "forget-other-process")
 def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: LineCache, slow: Slow) -> None:
-    shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
+    shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let()
     assert 8 in _numbers(shelves, shelf)
     slow.gone |= {_line(8).id, _line(5).id}
@@ -153,7 +154,7 @@ def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: Li
 
 @pytest.mark.requirement("recall-patience")
 def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: LineCache, slow: Slow) -> None:
-    shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
+    shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let()
     shelves.changed("a/", _line(10).id, _line(10), b"b", deleted=False)
     shelves.changed("a/", _line(5).id, None, deleted=False)  # also on its way in a batch
@@ -171,35 +172,35 @@ def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
     broken.error = error
     broken.end()
     with pytest.raises(type(error)):
-        shelves.shelf("a/", b"b", lambda: broken, DEADLOCK)
+        shelf_of(shelves, "a/", b"b", lambda: broken, DEADLOCK)
     assert shelves.usage() == (0, 0)
     sound.end()
-    assert _numbers(shelves, shelves.shelf("a/", b"b", lambda: sound, DEADLOCK)) == [1, 2]
+    assert _numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: sound, DEADLOCK)) == [1, 2]
 
 
 @pytest.mark.requirement("recall-patience")
 def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
-    shelves.shelf("a/", b"b", lambda: broken, 0.0)
+    shelf_of(shelves, "a/", b"b", lambda: broken, 0.0)
     broken.let()
     broken.error = errors.StoreUnavailable("gone")
     broken.end()
     with pytest.raises(errors.StoreUnavailable):
-        shelves.shelf("a/", b"b", lambda: sound, DEADLOCK)
+        shelf_of(shelves, "a/", b"b", lambda: sound, DEADLOCK)
     sound.end()
-    assert _numbers(shelves, shelves.shelf("a/", b"b", lambda: sound, DEADLOCK)) == [1, 2]
+    assert _numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: sound, DEADLOCK)) == [1, 2]
 
 
 @pytest.mark.requirement("recall-patience", "store-missing-broken")
 def test_a_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
-    part = shelves.shelf("a/", b"b", lambda: broken, 0.0)
+    part = shelf_of(shelves, "a/", b"b", lambda: broken, 0.0)
     broken.let()
     broken.error = errors.StoreUnavailable("gone")
     broken.end()
     sound.end()
     # Without patience: waits for the one that fails, then loads on its own account.
-    whole = shelves.shelf("a/", b"b", lambda: sound)
+    whole = shelf_of(shelves, "a/", b"b", lambda: sound)
     assert whole is not part
     assert _numbers(shelves, whole) == [1, 2]
     assert (broken.loads, sound.loads) == (1, 1)
@@ -214,7 +215,7 @@ def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: LineCache, sl
     def ask(number: int) -> None:
         barrier.wait(DEADLOCK)
         patience = (None, 0.0, DEADLOCK)[number % 3]
-        got = _numbers(shelves, shelves.shelf("a/", b"b", lambda: slow, patience))
+        got = _numbers(shelves, shelf_of(shelves, "a/", b"b", lambda: slow, patience))
         (part if patience == 0.0 else whole).append(got)
         if len(part) == 4:
             slow.end()
@@ -231,7 +232,7 @@ def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: LineCache, sl
 
 @pytest.mark.requirement("recall-patience", "shelf-bounded")
 def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves: LineCache, slow: Slow) -> None:
-    shelves.shelf("a/", b"b", lambda: slow, 0.0)
+    shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let(2)
     count, size = shelves.usage()
     assert count == 1
@@ -248,7 +249,7 @@ def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_load
     shelves: LineCache, slow: Slow
 ) -> None:
     """The old one is still being read when its namespace, erased, has been made anew under other keys."""
-    old = shelves.shelf("a/", b"old", lambda: slow, 0.0)
+    old = shelf_of(shelves, "a/", b"old", lambda: slow, 0.0)
     slow.let()
     shelves.drop("a/")
     new = Slow([11])
@@ -257,7 +258,7 @@ def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_load
     done = threading.Event()
 
     def ask() -> None:
-        got.append(_numbers(shelves, shelves.shelf("a/", b"new", lambda: new, 0.0)))
+        got.append(_numbers(shelves, shelf_of(shelves, "a/", b"new", lambda: new, 0.0)))
         done.set()
 
     thread = threading.Thread(target=ask)
@@ -267,7 +268,7 @@ def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_load
     thread.join(DEADLOCK)
     assert came, "it waited for the old one to be read to its end"
     assert got in ([[]], [[11]])
-    assert _numbers(shelves, shelves.shelf("a/", b"new", lambda: new)) == [11]
+    assert _numbers(shelves, shelf_of(shelves, "a/", b"new", lambda: new)) == [11]
     assert 11 not in _numbers(shelves, old)
 
 

@@ -28,8 +28,8 @@ _READ_AT_ONCE = 1024
 """Of these, what one put reads when there are more: some 0.4 ms. All of them at once would make one put in 70 slow."""
 
 
-class LineCache:
-    """All shelves in RAM, by the prefix of their objects in the store.
+class ShelfTable:
+    """The shelves in RAM, by the prefix of their objects in the store; loads those that are asked for.
 
     Together they stay within `budget` bytes, but for the one in use, which is kept whatever its size. So many
     `loading_threads` load in the background: one, unless loading is mostly waiting for a network.
@@ -37,7 +37,6 @@ class LineCache:
 
     def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
         self._engine = engine
-        self._sparing = engine if isinstance(engine, Sparing) else None  # asked once: asking takes long
         self._budget = budget
         self._shelves: OrderedDict[str, CachedNamespace] = OrderedDict()
         """The shelves that are kept, least recently used first."""
@@ -48,38 +47,9 @@ class LineCache:
         """What loads in the background failed with, until somebody asks for that shelf again."""
         self._loader = Loader(loading_threads, self._has_room)
         self._bytes = 0
-        self._unsettled: dict[str, CachedNamespace] = {}
-        """Shelves with changes that nobody has taken in or read yet."""
-        self.has_put_off = False
-        """Whether there is anything for `let_go` to do."""
-        self._shrunk: set[str] = set()
-        """Which of them still hold something that was forgotten."""
         self._guard = threading.Lock()
         self.hits = 0
         self.misses = 0
-
-    def readings(self, lines: Sequence[Line]) -> bytes:
-        """What the engine would have kept of these lines; nothing if it keeps nothing."""
-        return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
-
-    def shelf(
-        self, prefix: str, birth: bytes, source: Callable[[], Source], patience: float | None = None
-    ) -> CachedNamespace:
-        """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait.
-
-        With `patience`, it is loaded in the background, and returned after so many seconds as far as it is.
-        """
-        while True:
-            found = self.find(prefix, birth, source, waits=patience is None)
-            if isinstance(found, CachedNamespace):
-                return found
-            if patience is None:
-                found.finish()
-            else:
-                self.load_in_background(found)
-                if not found.wait(patience):
-                    return found.shelf
-            # Then look again: it may have failed, or been dropped.
 
     def find(
         self, prefix: str, birth: bytes, source: Callable[[], Source], *, waits: bool = True
@@ -166,43 +136,73 @@ class LineCache:
     def _has_room(self) -> bool:
         return self._bytes < self._budget
 
-    def rank(
-        self,
-        shelves: Sequence[CachedNamespace],
-        query: str,
-        k: int,
-        now: datetime,
-        without: frozenset[LineId] = frozenset(),
-    ) -> Sequence[Ranked]:
-        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines.
+    def drop(self, prefix: str) -> None:
+        """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
+        with self._guard:
+            for name in self._below(prefix):
+                if name in self._shelves:
+                    self._remove(name)
+                self._alive.pop(name, None)
 
-        The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
-        """
-        if any(shelf.unread_size for shelf in shelves):
-            self._read(shelves)
-        with hold_still(shelves):
-            for shelf in shelves:
-                shelf.make_ready()
-            ranked = self._ranked(shelves, query, k, now, without)
-            given = [shelf.lines for shelf in shelves]
-            for hit in ranked:
-                line = hit.line
-                for lines in given:
-                    if lines.get(line.id) is line:
-                        break
-                else:
-                    raise RuntimeError("the engine returned a line that it was not given")
-            return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
+    def has(self, prefix: str, shelf: CachedNamespace) -> bool:
+        """Whether this very shelf is the one that follows changes."""
+        with self._guard:
+            return self._alive.get(prefix) is shelf
 
-    def _ranked(
-        self, shelves: Sequence[CachedNamespace], query: str, k: int, now: datetime, without: frozenset[LineId]
-    ) -> Sequence[Ranked]:
-        indexes = [shelf.index for shelf in shelves]
-        if self._sparing is not None:
-            return self._sparing.rank_without(query, indexes, k, now, without)
-        # Only those that are here make room for more: an id that names no line changes nothing.
-        more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
-        return self._engine.rank(query, indexes, k + more, now)
+    def loaded(self) -> list[CachedNamespace]:
+        """The shelves that are whole."""
+        with self._guard:
+            return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loads]
+
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """The shelves in RAM below `prefix`, each with its birth."""
+        with self._guard:
+            return {name: self._alive[name].birth for name in self._below(prefix)}
+
+    def usage(self) -> tuple[int, int]:
+        """How many shelves are held, and about how many bytes they take."""
+        with self._guard:
+            return len(self._shelves), self._bytes
+
+    def _below(self, prefix: str) -> list[str]:
+        return [name for name in list(self._alive) if name.startswith(prefix)]
+
+    def _grown(self, prefix: str, shelf: CachedNamespace) -> None:
+        """Count what a shelf takes now, and let go of the least recently used until all fit again."""
+        size = shelf.bytes
+        self._bytes += size - shelf.counted
+        shelf.counted = size
+        for name in list(self._shelves) if self._bytes > self._budget else ():
+            if self._bytes <= self._budget:
+                return
+            if name != prefix and name not in self._loads:
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        shelf = self._shelves.pop(name)
+        self._bytes -= shelf.counted
+        shelf.counted = 0
+        if (load := self._loads.pop(name, None)) is not None:
+            load.stop()  # those who wait for it look again
+
+
+class LineCache(ShelfTable):
+    """All shelves in RAM: what others wrote is passed on to them, read into their indexes, and ranked."""
+
+    def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
+        super().__init__(engine, budget, loading_threads)
+        self._sparing = engine if isinstance(engine, Sparing) else None  # asked once: asking takes long
+        self._unsettled: dict[str, CachedNamespace] = {}
+        """Shelves with changes that nobody has taken in or read yet."""
+        self._shrunk: set[str] = set()
+        """Which of them still hold something that was forgotten."""
+        self.has_put_off = False
+        """Whether there is anything for `let_go` to do."""
+
+    def _remove(self, name: str) -> None:
+        super()._remove(name)
+        self._unsettled.pop(name, None)
+        self._shrunk.discard(name)
 
     def changed(
         self, prefix: str, name: LineId, line: Line | None, birth: bytes | None = None, *, deleted: bool
@@ -261,53 +261,44 @@ class LineCache:
                         self._unsettled[shelf.prefix] = shelf
                     self._grown(shelf.prefix, shelf)
 
-    def drop(self, prefix: str) -> None:
-        """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
-        with self._guard:
-            for name in self._below(prefix):
-                if name in self._shelves:
-                    self._remove(name)
-                self._alive.pop(name, None)
+    def readings(self, lines: Sequence[Line]) -> bytes:
+        """What the engine would have kept of these lines; nothing if it keeps nothing."""
+        return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
 
-    def has(self, prefix: str, shelf: CachedNamespace) -> bool:
-        """Whether this very shelf is the one that follows changes."""
-        with self._guard:
-            return self._alive.get(prefix) is shelf
+    def rank(
+        self,
+        shelves: Sequence[CachedNamespace],
+        query: str,
+        k: int,
+        now: datetime,
+        without: frozenset[LineId] = frozenset(),
+    ) -> Sequence[Ranked]:
+        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines.
 
-    def loaded(self) -> list[CachedNamespace]:
-        """The shelves that are whole."""
-        with self._guard:
-            return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loads]
+        The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
+        """
+        if any(shelf.unread_size for shelf in shelves):
+            self._read(shelves)
+        with hold_still(shelves):
+            for shelf in shelves:
+                shelf.make_ready()
+            ranked = self._ranked(shelves, query, k, now, without)
+            given = [shelf.lines for shelf in shelves]
+            for hit in ranked:
+                line = hit.line
+                for lines in given:
+                    if lines.get(line.id) is line:
+                        break
+                else:
+                    raise RuntimeError("the engine returned a line that it was not given")
+            return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
 
-    def below(self, prefix: str) -> dict[str, bytes]:
-        """The shelves in RAM below `prefix`, each with its birth."""
-        with self._guard:
-            return {name: self._alive[name].birth for name in self._below(prefix)}
-
-    def usage(self) -> tuple[int, int]:
-        """How many shelves are held, and about how many bytes they take."""
-        with self._guard:
-            return len(self._shelves), self._bytes
-
-    def _below(self, prefix: str) -> list[str]:
-        return [name for name in list(self._alive) if name.startswith(prefix)]
-
-    def _grown(self, prefix: str, shelf: CachedNamespace) -> None:
-        """Count what a shelf takes now, and let go of the least recently used until all fit again."""
-        size = shelf.bytes
-        self._bytes += size - shelf.counted
-        shelf.counted = size
-        for name in list(self._shelves) if self._bytes > self._budget else ():
-            if self._bytes <= self._budget:
-                return
-            if name != prefix and name not in self._loads:
-                self._remove(name)
-
-    def _remove(self, name: str) -> None:
-        shelf = self._shelves.pop(name)
-        self._unsettled.pop(name, None)
-        self._shrunk.discard(name)
-        self._bytes -= shelf.counted
-        shelf.counted = 0
-        if (load := self._loads.pop(name, None)) is not None:
-            load.stop()  # those who wait for it look again
+    def _ranked(
+        self, shelves: Sequence[CachedNamespace], query: str, k: int, now: datetime, without: frozenset[LineId]
+    ) -> Sequence[Ranked]:
+        indexes = [shelf.index for shelf in shelves]
+        if self._sparing is not None:
+            return self._sparing.rank_without(query, indexes, k, now, without)
+        # Only those that are here make room for more: an id that names no line changes nothing.
+        more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
+        return self._engine.rank(query, indexes, k + more, now)

@@ -1,4 +1,4 @@
-"""Puts on record what was done to the vault itself: by its owner, or with a cap of the admin class."""
+"""Records actions on the vault itself: by its owner, or under a cap of the admin class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITING = (PutNew, Swap, Delete)
 
 
 class AdminRecorder:
-    """Records acts on the vault together with their effects, all or nothing. Thread-safe."""
+    """Records actions on the vault, each in one commit with its effects. Thread-safe."""
 
     def __init__(self, state: Replica, now: Callable[[], Millis]) -> None:
         self._state = state
@@ -29,7 +29,7 @@ class AdminRecorder:
     def commit(
         self, office: AdminGrant, effects: Sequence[Effect] = (), *, request: str, count: int = 0, detail: str = ""
     ) -> Operation[None]:
-        """Record what was done to the vault itself with a cap, together with its effects."""
+        """Record a change of the vault itself under a cap, together with its effects."""
         entry = Entry(
             v=1,
             time=self._now(),
@@ -55,7 +55,7 @@ class AdminRecorder:
         detail: str = "",
         accept_clock: bool = False,
     ) -> Commit:
-        """Record something that the owner did to the vault: one entry for it, and one for each actor it touched."""
+        """Record an action of the owner: one entry for it, and one for each actor that it touched."""
         entry = Entry(
             v=1,
             time=self._now(),

@@ -1,7 +1,7 @@
-"""The clerk: stands between the gate and the log, so that no decision goes unrecorded.
+"""The decision recorder: asks the gate, and records every decision.
 
-Admissions come from the gate alone. A refusal is written to the log before the caller hears of it; a success is
-written together with its effects, before its result is released. If the log cannot be written, neither leaves.
+Only the gate admits. A refusal is in the log before the caller hears of it; a success is committed together with its
+effects before its result is released. If the log cannot be written, neither leaves.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _UNMARKED = (Expect, Purge)
 T = TypeVar("T")
 
 _MANY = 2_000
-"""Lines whose ranking keeps a thread busy for a while."""
+"""From so many lines on, ranking counts as slow."""
 
 _LARGE = 2 * 1024
-"""Characters of new lines whose reading does."""
+"""From so many characters of new lines on, reading them counts as slow."""
 
 _TRIES = 64
-"""How often shelves are loaded anew that were let go of before they could be read."""
+"""How often shelves are loaded again that were evicted before they could be read."""
 
 _PLACES_HELD = 1024
 PER_ENTRY = 256
-"""Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
+"""Objects named in one entry, so that a full one still fits an entry bundle's 64 KiB."""
 
 
 def system_clock() -> Millis:
@@ -61,7 +61,7 @@ def system_clock() -> Millis:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks: the cap shown, the door it came through, and the request's id for the log."""
+    """The cap shown, the source of the request, and its id for the log."""
 
     token: str
     source: str = "python"
@@ -72,7 +72,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class DecisionRecorder:
-    """Admits requests and records what became of them. Thread-safe."""
+    """Admits requests and records their outcomes. Thread-safe."""
 
     def __init__(self, state: Replica, clock: Callable[[], Millis] = system_clock) -> None:
         self.state = state
@@ -89,10 +89,10 @@ class DecisionRecorder:
     def admit_to_seal(
         self, caller: Caller, ask: Ask, since: Mapping[str, Version] = ANY
     ) -> Operation[tuple[Grant, Mapping[str, Version]]]:
-        """Admit who is about to write with an actor's keys, and say `since` when the vault has to be unchanged then.
+        """Admit a caller who is about to write with an actor's keys. Returns the grant, and the `since` for the commit.
 
-        Keys are read after the vault or beside it: an erasure that voids the cap, and new keys, may come between. So
-        it is decided by what is known before they are read, and looked at once more beside the log.
+        Keys are read after the vault or beside it, so an erasure that voids the cap, and new keys, may come between.
+        Therefore the decision is made on what is known before the keys are read, and verified beside the log's write.
         """
         grant = yield from self.admit(caller, ask, since or None)
         if not since and (since := self.known(caller, lines=False)):
@@ -100,9 +100,9 @@ class DecisionRecorder:
         return grant, since
 
     def known(self, caller: Caller, *, lines: bool) -> Mapping[str, Version]:
-        """As of what a request may be decided without a look, if it is committed `since` then; empty if it may not.
+        """The versions for an optimistic decision: decide from the cache, and commit `since` these. Empty: read first.
 
-        With `lines` those of the memory count, else only what is the vault's. A near store is looked at each time.
+        With `lines`, the version of the memory is among them, else only the vault's. A near store is always read first.
         """
         return self.state.known(self._locator(caller), lines=lines) if self.state.store.is_distant else ANY
 
@@ -111,7 +111,7 @@ class DecisionRecorder:
         return self._decided(caller, ask, lambda gate, now: gate.appoint(caller.token, ask, now))
 
     def check(self, caller: Caller) -> Operation[Cap]:
-        """Make sure that a cap is valid, before anything is done for who shows it."""
+        """Raise if a cap is not valid, before any work is done for it."""
         return self._decided(caller, None, lambda gate, now: gate.check(caller.token, now))
 
     def _decided(
@@ -121,9 +121,10 @@ class DecisionRecorder:
         decide: Callable[[Gate, int], T],
         looked: Mapping[str, Version] | None = None,
     ) -> Operation[T]:
-        """What the gate decides, having caught up with every revocation. A refusal is on record before it is told.
+        """The gate's decision, after catching up with every revocation. A refusal is logged before it is raised.
 
-        Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
+        `looked` replaces the read of versions: the caller has just read these, or its commit verifies them. A refusal
+        is never based on them alone: the request is then decided again, after a read.
         """
         if self.state.store.is_distant and (hopeless := self.refusals.hopeless(caller.token)) is not None:
             yield from self.refusals.refuse(hopeless, ask, self.now(), caller.request)
@@ -139,7 +140,7 @@ class DecisionRecorder:
         now = self.now()
         try:
             decided = decide(self.state.gate, now // 1000)
-            if not locator and self._locator(caller):  # a cap not met before: now it is known whose memory it opens
+            if not locator and self._locator(caller):  # a new cap: only now is it known whose memory it opens
                 self.state.catch_up(self._locator(caller))
             return decided
         except StrongroomError as error:
@@ -153,7 +154,7 @@ class DecisionRecorder:
     def _refused_as_known(
         self, error: Tampered, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], object]
     ) -> Operation[None]:
-        """Put on record that the store cannot be followed. What is known stays in force: a revoked cap is told so."""
+        """Log that the store cannot be followed. Known revocations stay in force: a revoked cap is refused as such."""
         now = self.now()
         try:
             decide(self.state.gate, now // 1000)
@@ -164,14 +165,14 @@ class DecisionRecorder:
             yield from self.refusals.record(error, held, ask, caller.request)
 
     def _locator(self, caller: Caller) -> str:
-        """Which actor a request is about, where actors are followed one by one and the cap has been verified before."""
+        """The actor of a request, if actors are followed one by one and the cap was verified before; else ""."""
         if not self.state.store.is_distant:
             return ""
         held = self.state.gate.known(caller.token)
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
     def recorded(self, admitted: Grant | AdminGrant, caller: Caller, doing: Operation[T]) -> Operation[T]:
-        """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
+        """Log failures between admission and answer. Unavailable is not a decision and is not logged."""
         try:
             return (yield from doing)
         except StrongroomError as error:
@@ -179,12 +180,12 @@ class DecisionRecorder:
                 yield from self.refusals.record_failure(error, admitted, caller.request)
             raise
         except Exception as error:
-            # A defect, ours or an engine's: the request ended all the same, and the log says so.
+            # A defect, ours or an engine's: the request has ended, and the log must say so.
             yield from self.refusals.record_defect(error, admitted, caller.request)
             raise
 
     def new_id(self, place: str, now: Millis) -> LineId:
-        """A new id, rising within one place. Counting on across places would tell of what others put."""
+        """A new id, increasing within one place. A counter shared by places would tell of what others put."""
         with self._ids_lock:
             while place not in self._ids and len(self._ids) >= _PLACES_HELD:
                 del self._ids[next(iter(self._ids))]
@@ -199,11 +200,11 @@ class DecisionRecorder:
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
     def at_hand(self, grant: Grant) -> list[CachedNamespace] | None:
-        """The shelves that a grant covers; None if they have to be read, or if that fails."""
+        """The shelves of a grant. None if they have to be loaded, or if that fails."""
         try:
             places = self._places(grant)
         except (Tampered, Unavailable):
-            return None  # who loads them will meet it again, on record
+            return None  # loading them will raise it again, and log it
         found: list[CachedNamespace] = []
         for place in places:
             shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
@@ -213,7 +214,7 @@ class DecisionRecorder:
         return found
 
     def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:
-        """Whether ranking these shelves keeps a thread busy for a while."""
+        """Whether ranking these shelves is slow."""
         if self.state.store.is_distant:
             return False
         unread = sum([shelf.unread_size for shelf in shelves])
@@ -228,17 +229,17 @@ class DecisionRecorder:
         *,
         is_long: bool = False,
     ) -> Operation[tuple[Grant, list[CachedNamespace]]]:
-        """Admit a request to read lines, and have the shelves that it covers in RAM.
+        """Admit a request to read lines, and load the shelves that it covers.
 
-        Asks the gate again whenever time has passed: the cap may have been revoked meanwhile. With `patience`, the
-        shelves are given as far as they are loaded after so many seconds in all. `is_long` says that what comes next
-        takes long whatever the size of the shelves.
+        The gate is asked again whenever time has passed, because the cap may have been revoked meanwhile. With
+        `patience`, the shelves are returned as far as they are loaded after so many seconds. `is_long` says that the
+        next step is slow whatever the size of the shelves.
         """
         is_paced = False
         shelves: list[CachedNamespace] | None = None
         for _ in range(_TRIES):
             grant = yield from self.admit(caller, ask, looked)
-            # While `shelves` holds what was loaded before, it is at hand, whatever the budget says.
+            # References in `shelves` keep loaded shelves available, whatever the budget says.
             looked, shelves = None, self.at_hand(grant)
             if shelves is None:
                 loading = load_shelves(self.state, grant.actor, self._places(grant), patience)
@@ -254,7 +255,7 @@ class DecisionRecorder:
         raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
 
     def _places(self, grant: Grant) -> list[ShelfPlace]:
-        """Where the shelves of a grant are; a namespace into which nothing was put has none."""
+        """The places of a grant's shelves. A namespace into which nothing was put has none."""
         return self.state.shelf_places(grant.actor, self.in_order(grant.namespaces))
 
     def commit(
@@ -273,7 +274,7 @@ class DecisionRecorder:
     ) -> Operation[None]:
         """Record an admitted request with its effects, all or nothing.
 
-        `keys` tag it where they are not stored yet; `written` are the opened lines among the effects, by name.
+        `keys` tag it if they are not stored yet. `written` are the decrypted lines among the effects, by name.
         """
         if keys is None:
             held = self.state.keys_of(grant.actor)
@@ -295,7 +296,7 @@ class DecisionRecorder:
         erased: str,
         request: str,
     ) -> list[Entry]:
-        """The entries of one admitted request; more than one where it touches more objects than one can name."""
+        """The entries of one admitted request; several if it touches more objects than one entry can name."""
         tagged = self.marks(effects, keys) if effects else ()
         locators = [self.state.slots.namespace(grant.actor, name) for name in grant.namespaces]
         locators.sort()
@@ -325,7 +326,7 @@ class DecisionRecorder:
         return entries
 
     def marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
-        """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
+        """The marks of the effects, under the tags of the actor that `keys` belong to, or of the vault."""
         names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
         if keys is None:
             return marks(effects, {name: (self.state.records.vault_tag(name), VAULT) for name in names})

@@ -1,6 +1,6 @@
-"""The transport into a vault in this process: which function carries out which call.
+"""The transport into a vault in this process, and the table of functions that carry out the calls.
 
-The calls of memory are known here. What else a vault takes (caps, its log) is given by the vault, which lies above.
+The memory's calls are listed here. The others (caps, the log) are added by the vault, which is a layer above.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEMORY_OPERATIONS: Operations = {
 
 
 class LocalTransport:
-    """Takes the calls made with one cap. Thread-safe and cheap to make."""
+    """Carries the calls made under one cap. Thread-safe and cheap to make."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LocalTransport:
     ) -> None:
         self._clerk = clerk
         self._operations = operations
-        # What the gate verifies must be what is renewed: the text itself, not what a subclass makes of it.
+        # An exact str: a subclass could show the gate another text than the one that is renewed.
         plain = str.__str__(token) if isinstance(token, str) else token
         self._caller = Caller(plain, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
 
@@ -61,35 +61,35 @@ class LocalTransport:
         return run_inline(self.doing(call), self._clerk.state.store)
 
     def with_cap(self, token: str) -> LocalTransport:
-        """A door into the same vault for another cap."""
+        """A transport into the same vault under another cap."""
         return LocalTransport(
             self._clerk, token, self._operations, source=self._caller.source, request=self._caller.request
         )
 
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
-        """What to raise for a call that could not even be read; see `refusing`."""
+        """The error to raise for a call that could not be parsed; see `refusing`."""
         return run_inline(self.refusing(kind, error), self._clerk.state.store)
 
-    # The same in steps, for who carries out many side by side.
+    # The same as operations, for a server that runs many concurrently.
 
     def doing(self, call: Call[A]) -> Operation[A]:
         return cast("Operation[A]", self._operations[type(call)](self._clerk, self._caller, call))
 
     def lineage(self) -> int | None:
-        """What is the same for all caps narrowed or renewed from one; None for a cap that this vault never signed.
+        """The number that a cap shares with all caps narrowed or renewed from it; None if this vault never signed it.
 
-        It admits nothing: a server shares itself out by it.
+        It admits nothing: a server only shares its time fairly by it.
         """
         return self._clerk.state.gate.lineage(self._caller.token, self._clerk.now() // 1000)
 
     def checking(self) -> Operation[str]:
-        """Make sure that the cap is valid, and give its first link; a refusal is on record."""
+        """Check that the cap is valid, and return its first link. A refusal is logged."""
         return (yield from self._clerk.check(self._caller)).links[0]
 
     def refusing(self, kind: type[Call[Any]], error: Invalid) -> Operation[StrongroomError]:
-        """What to raise for a call that could not even be read: the gate's refusal of the cap, or else `error`.
+        """The error to raise for a call that could not be parsed: the gate's refusal of the cap, or else `error`.
 
-        Either is on record: the cap comes first, whatever came with it.
+        Either is logged. The cap is checked first, so that a bad cap is reported before a bad call.
         """
         ask = Ask(kind.op, data_class=kind.data_class)
         opens_memory = kind.data_class == DataClass.MEMORY and kind.op != Op.RENEW
@@ -106,7 +106,7 @@ class LocalTransport:
 
 
 def run_inline(doing: Operation[T], store: Store) -> T:
-    """Carry out an operation here and now."""
+    """Carry out an operation on this thread."""
     try:
         step = next(doing)
         while True:
@@ -122,7 +122,7 @@ def run_inline(doing: Operation[T], store: Store) -> T:
 
 
 def _carry_out(step: Step, store: Store) -> Commit:
-    """Do what a step asks for, on this thread; what the operation is to be sent."""
+    """Carry out a step on this thread. Returns the value to send to the operation."""
     if isinstance(step, Pending):
         return store.commit(step.entries, step.effects, step.time, since=step.since)
     if isinstance(step, SlowStep):

@@ -1,8 +1,8 @@
-"""Operations in steps: each yields what must be durable before it goes on, and is sent the commit.
+"""Operations as generators: each yields what must be durable before it continues, and is sent the commit.
 
-An operation is written once, as a generator. Embedded, `local_transport` carries it out and waits at each step. A
-server runs many side by side on one thread and makes their commits together: no thread waits, and one flush of the disk
-serves all. An operation holds no lock while it yields.
+Embedded, `local_transport` runs one and waits at each step. A server runs many on one thread and writes their commits
+together (group commit): no thread waits, and one flush of the disk serves all. An operation holds no lock while it
+yields.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 
 class SlowStep(NamedTuple):
-    """Yielded before work that takes long, and between two portions of it: others need not wait for it.
+    """Yielded before slow work, and between its portions, so that others need not wait.
 
-    `actor` is whose memory it works on, once the gate has said so: a server shares its threads out by that.
+    `actor` is the owner of the memory, once the gate has admitted the request; a server shares its threads by actor.
     """
 
     actor: str = ""
 
 
 class Loading(NamedTuple):
-    """Yielded to wait until shelves are in RAM, or until `patience`, in seconds, is over.
+    """Yielded to wait until shelves are loaded, or until `patience`, in seconds, is over.
 
-    Without `patience` each of them has ended then. Whether one failed is for the operation to check.
+    Without `patience` every load has ended then. The operation checks for failures.
     """
 
     shelves: LineCache
@@ -42,7 +42,7 @@ class Loading(NamedTuple):
             self.shelves.load_in_background(load)
 
     def wait(self) -> None:
-        """Wait on this thread; without `patience` it does the loading."""
+        """Wait on this thread. Without `patience`, it does the loading itself."""
         if self.patience is None:
             for load in self.loads:
                 load.finish()
@@ -56,10 +56,10 @@ class Loading(NamedTuple):
 SLOW_STEP = SlowStep()
 
 AT_ONCE = Commit(0, 0)
-"""What is sent for `Long` where the operation goes on at once, and no time has passed."""
+"""Sent for a `SlowStep` if the operation continues at once, so that no time has passed."""
 
 LATER = Commit(-1, -1)
-"""What is sent where time has passed: the cap may have been revoked meanwhile."""
+"""Sent if time has passed: the cap may have been revoked meanwhile."""
 
 Step = Pending | SlowStep | Loading
 Operation = Generator[Step, Commit, T]

@@ -1,7 +1,7 @@
-"""Puts on record what was refused: by the gate, or after it by what a request met. What is done never passes here.
+"""Records refusals: by the gate, or after it by an error of the request. Successes never pass here.
 
-A refusal is in the log before its caller hears of it. Repeated ones are counted instead (`refusal_log.py`), and what no
-issuer has signed is only counted: it must not fill the log.
+A refusal is in the log before its caller hears of it. Repeated ones are counted instead (`refusal_log.py`), and tokens
+that no issuer signed are only counted: they must not fill the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN = "show"
 """The op in the entry of a cap that was refused before it asked for anything."""
 
 _NAMED = 64
-"""Namespaces named in the entry of a refusal: a request may ask for any number."""
+"""Most namespaces named in the entry of a refusal, since a request may ask for any number."""
 
 
 class RefusalRecorder:
@@ -35,10 +35,10 @@ class RefusalRecorder:
         self._now = now
         self.log = RefusalLog()
         self.garbage = 0
-        """Tokens refused before any signature was valid; they are counted, not logged."""
+        """Tokens refused before any signature was valid. Counted, not logged."""
 
     def refuse(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Operation[None]:
-        """Put a refusal by the gate on record, or count it; without an `ask` it is of a cap that asked for nothing."""
+        """Record a refusal by the gate, or count it. Without an `ask`, the cap asked for nothing yet."""
         if not error.links:
             self.garbage += 1
             return
@@ -46,7 +46,7 @@ class RefusalRecorder:
         error.recorded = True
 
     def record_failure(self, error: StrongroomError, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
+        """Record that an admitted request was refused after all, or met tampered data."""
         if isinstance(admitted, AdminGrant):
             held: Grant | Cap = admitted.cap
             ask = Ask(admitted.op, data_class=admitted.data_class)
@@ -56,13 +56,13 @@ class RefusalRecorder:
         yield from self.record(error, held, ask, request)
 
     def record(self, error: StrongroomError, held: Grant | Cap, ask: Ask | None, request: str) -> Operation[None]:
-        """Put an error on record that a valid cap has met; it is never counted instead."""
+        """Record an error that a valid cap has met. It is never merely counted."""
         error.links, error.actor, error.holder = held.links, held.actor, held.holder
         yield pending([self._entry(error, ask, self._now(), request)])
         error.recorded = True
 
     def record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
+        """Log that an admitted request ended in an unexpected error. Only its kind is named."""
         actor, namespaces = "", tuple[str, ...]()
         held: Grant | Cap
         if isinstance(admitted, AdminGrant):
@@ -88,12 +88,12 @@ class RefusalRecorder:
         yield pending([entry])
 
     def sum_up(self, *, wholly: bool = False) -> Operation[None]:
-        """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
+        """Record the counts of refusals in ended minutes; with `wholly`, of the current one too."""
         now = self._now()
         yield from self._append(self.log.all(now) if wholly else self.log.over(now))
 
     def _append(self, entries: Sequence[Entry]) -> Operation[None]:
-        """Write refusals and sums of refusals; the sums are kept where that fails."""
+        """Write refusals and sums of refusals. If that fails, the sums are kept."""
         if not entries:
             return
         try:
@@ -103,9 +103,9 @@ class RefusalRecorder:
             raise
 
     def hopeless(self, token: str) -> StrongroomError | None:
-        """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.
+        """The refusal of a token that no read of a distant store could make valid, so that no read is spent on it.
 
-        What an issuer has signed that is not known here may be from after a rotation: that takes a look.
+        A token of an unknown issuer may be from after a rotation, and needs a read.
         """
         if self._state.gate.known(token) is not None:
             return None
@@ -120,7 +120,7 @@ class RefusalRecorder:
         return None
 
     def is_erased(self, error: CapRevoked) -> bool:
-        """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""
+        """Whether a cap is void because its actor was erased, so that waiting for a new cap is useless."""
         if not error.actor or not self._state.standing.revoked.isdisjoint(error.links):
             return False
         try:
@@ -149,7 +149,7 @@ class RefusalRecorder:
         )
 
     def keys_if_sound(self, actor: str | None) -> ActorKeys | None:
-        """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""
+        """The keys to tag a refusal with, or None: a refusal must be recorded even if the keys are broken."""
         if actor is None:
             return None
         try:

@@ -1,7 +1,7 @@
-"""What a process knows of an open vault: keys, registry, revocations and shelves, and how it stays true.
+"""The replica: an open vault's keys, registry, revocations and shelves in one process, and how they stay current.
 
-Other processes write to the same store. `catch_up`, called at the start of every operation, reads what changed
-since the last look and applies it, so that a put, a forget or a revocation anywhere is seen by the next call here.
+Other processes write to the same store. `catch_up`, called at the start of every operation, applies what changed since
+the last read, so that a put, a forget or a revocation anywhere is seen by the next call here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Replica:
         self._actors: dict[str, KeyCache] = {}
         self._vault_scope = store.scope(FORMAT)
         self._seen: dict[str, Version] = {}
-        """How far each part of the store has been followed."""
+        """The version up to which each part of the store has been followed."""
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
         self._loop_thread = 0
@@ -88,9 +88,9 @@ class Replica:
 
     @contextmanager
     def together(self) -> Iterator[bool]:
-        """Begin several operations on this thread now, each of which was asked for before.
+        """Begin several operations on this thread, all requested before this call.
 
-        Gives True if nothing is new, so that none of them need look again; else each has to, which may take long.
+        Yields True if nothing is new, so that none of them need read again. Otherwise each must, which may take long.
         """
         self._loop_thread = threading.get_ident()
         if self.store.is_distant or self.store.version() > self._seen[self._vault_scope]:
@@ -103,9 +103,9 @@ class Replica:
             self._caught_up_for = 0
 
     def catch_up(self, locator: str = "", looked: Mapping[str, Version] | None = None) -> None:
-        """Apply what any process has committed before this call: to the vault, and to the actor at `locator`.
+        """Apply everything that any process committed before this call: to the vault, and to the actor at `locator`.
 
-        Whoever has `looked` already says how far what it looked at has come.
+        `looked` are the versions of scopes that the caller has just read, or that its commit will verify.
         """
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
@@ -118,9 +118,9 @@ class Replica:
                 self._let_go()
 
     def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
-        """How far the vault, and with `lines` an actor, have been followed; empty where either has not been.
+        """The versions up to which the vault, and with `lines` an actor, are followed. Empty if one of them is not.
 
-        For the optimistic path: decide from this state and commit with it, and a distant store looks while it writes.
+        For optimistic concurrency on a distant store: decide from this state, and let the commit verify the versions.
         """
         if not locator:
             return ANY
@@ -129,14 +129,14 @@ class Replica:
         return found if len(found) == len(scopes) else ANY
 
     def _actor_scope(self, locator: str) -> Sequence[str]:
-        """The scope of an actor's objects, where they are followed apart."""
+        """The scope of an actor's objects, if actors are followed separately."""
         scope = self.store.scope(f"{ACTORS}{locator}/") if locator else self._vault_scope
         return () if scope == self._vault_scope else (scope,)
 
     def _follow(self, scope: str, latest: Version, locator: str) -> None:
-        """Apply what is new in a scope. Who held the lock before has often come this far already."""
+        """Apply what is new in a scope. The previous holder of the lock has often done it already."""
         if scope not in self._seen:
-            # Never followed, or not for long: whatever is held of it may be old.
+            # Not followed, or not any more: everything cached of it may be old.
             self._actors.pop(locator, None)
             self.shelves.drop(f"{ACTORS}{locator}/")
             while len(self._seen) > _ACTORS_HELD:
@@ -153,18 +153,18 @@ class Replica:
     def committed(
         self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line], keys: ActorKeys | None
     ) -> None:
-        """Take in a commit of this process, if nothing came between; else the next `catch_up` finds it.
+        """Apply a commit of this process, if nothing came between. Otherwise the next `catch_up` finds it.
 
-        `written` are the opened lines among the effects, by name, and `keys` those that sealed them.
+        `written` are the decrypted lines among the effects, by name, and `keys` those that sealed them.
         """
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
         scopes = {self.store.scope(effect.name) for effect in changed}
         scope = scopes.pop() if len(scopes) == 1 else None
-        # Not waited for: this may be a server's event loop, and the next `catch_up` finds it as well.
+        # Without waiting: this may be a server's event loop, and the next `catch_up` finds it as well.
         if scope is None or not self._guard.acquire(blocking=False):
             return
         try:
-            # It is durable: what cannot be read now must not make it look as if it had failed.
+            # The commit is durable, so an error in reading it must not make it look failed.
             with suppress(StrongroomError):
                 self._take_in_own(scope, changed, version, written, keys)
         finally:
@@ -191,16 +191,17 @@ class Replica:
             self._seen[scope] = version
 
     def _let_go(self) -> None:
-        """Have the shelves do what they put off; not on an event loop, which would keep everybody waiting."""
+        """Let the shelves do deferred work, except on an event loop, which it would block."""
         if self.shelves.has_put_off and threading.get_ident() != self._loop_thread:
             self.shelves.let_go()
 
     def _take_in(
         self, scope: str, changed: Collection[str], written: Mapping[str, Line], keys: ActorKeys | None
     ) -> None:
-        """Take in what was written one by one: all up to the first change of somebody else, then lines alone.
+        """Apply own writes one by one: everything up to the first change of another process, then lines only.
 
-        Those are only spared being read again. One whose change was taken in before may be forgotten by now.
+        For later lines this only saves reading them again. A line whose change was applied before may be forgotten by
+        now.
         """
         is_next = True
         for change in self.store.changes(self._seen[scope], _PAGE, scope):
@@ -212,7 +213,7 @@ class Replica:
                 self._seen[scope] = change.version
 
     def _apply(self, change: Object, line: Line | None = None, keys: ActorKeys | None = None) -> None:
-        """Take in one change; `line` spares reading a line that this process has just sealed with `keys`."""
+        """Apply one change. `line` saves reading a line that this process has just sealed with `keys`."""
         name = change.name
         if name.startswith(ACTORS):
             self._apply_actor(name, line, keys, deleted=change.body is None)
@@ -243,21 +244,21 @@ class Replica:
             # Never earlier than what is known: an older record put back must not revive a cap here.
             self.standing.not_before[locator] = max(found, self.standing.not_before.get(locator, 0))
         except Tampered:
-            self.standing.not_before[locator] = NEVER  # unreadable, so void: for this actor alone
+            self.standing.not_before[locator] = NEVER  # unreadable, so all caps are void: for this actor alone
         self._actors.pop(locator, None)
         self._drop_stale_shelves(locator)
 
     def _drop_stale_shelves(self, locator: str) -> None:
-        """After an actor's keys may have changed: what was sealed with keys that are gone must leave the memory.
+        """Drop shelves sealed with keys that are gone, after an actor's keys may have changed.
 
-        A namespace that was erased and used again has keys again, but others: hence the comparison.
+        A namespace that was erased and used again has other keys, hence the comparison.
         """
         loaded = self.shelves.below(f"{ACTORS}{locator}/")
         if loaded:
             try:
                 held = self.held_keys(locator)
             except (Tampered, KeyUnavailable):
-                held = None  # who asks for this actor will hear of it
+                held = None  # the next request for this actor raises it
             for prefix, birth in loaded.items():
                 if held is None or held.keys.birth(prefix.split("/")[3]) != birth:
                     self.shelves.drop(prefix)
@@ -265,12 +266,12 @@ class Replica:
     # Keys.
 
     def held_keys(self, locator: str) -> KeyCache | None:
-        """The keys of the actor at `locator`, or None if it has none. A read error never looks like None."""
+        """The keys of the actor at `locator`, or None if it has none. A read error is never taken for None."""
         held = self._actors.get(locator)
         return held if held is not None else self._read_keys(locator, self.stored_keys.find)
 
     def _read_keys(self, locator: str, read: Callable[[str], KeyCache | None]) -> KeyCache | None:
-        # Read and kept under the follower's lock: else a change seen in between would leave old keys behind.
+        # Read and cached under the lock: otherwise a change seen in between would leave old keys behind.
         with self._guard:
             held = read(locator)
             if held is not None:
@@ -283,7 +284,7 @@ class Replica:
         return self.held_keys(self.slots.actor(actor))
 
     def shelf_places(self, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
-        """The places of an actor's shelves; a namespace into which nothing was put has none."""
+        """The places of an actor's shelves. A namespace into which nothing was put has none."""
         held = self.keys_of(actor)
         if held is None:
             return []
@@ -308,7 +309,7 @@ class Replica:
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
     def renew_keys(self, held: KeyCache) -> bool:
-        """Read an actor's keys anew; True if they were not the ones in the store."""
+        """Read an actor's keys again. True if they had changed."""
         locator = self.slots.actor(held.keys.actor)
         with self._guard:
             self._actors.pop(locator, None)

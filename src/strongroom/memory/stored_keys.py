@@ -1,4 +1,4 @@
-"""The keys of actors as they are stored: read and opened, never cached here. Who caches them is `replica`."""
+"""The stored keys of actors: read and opened, but not cached. `replica` caches them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strongroom.store import Object, Store, Version, is_derived
 from strongroom.store.fleet_contract import FleetStore
 
 _AT_ONCE = 16
-"""Actors of a bucket that are looked at side by side."""
+"""Actors of a bucket that are read concurrently."""
 _TRIES = 4
 
 
@@ -28,10 +28,10 @@ class KeyCache:
     version: Version
     name: str
     places: dict[Namespace, ShelfPlace | None] = field(default_factory=dict, compare=False)
-    """Where the actor's shelves are, of the namespaces that were asked for; None if nothing was put into one."""
+    """The places of the actor's shelves, computed on first use; None for a namespace without any line so far."""
 
     def find_place(self, slots: Slots, name: Namespace) -> ShelfPlace | None:
-        """Work out where the actor's shelf of a namespace is, and keep it."""
+        """Compute and cache the place of the actor's shelf of a namespace."""
         birth = self.keys.birth(slots.namespace(self.keys.actor, name))
         shelf = slots.shelf(self.keys.actor, name)
         found = self.places[name] = None if birth is None else ShelfPlace(name, shelf, birth)
@@ -39,7 +39,7 @@ class KeyCache:
 
 
 class StoredKeys:
-    """Reads the documents of actors' keys, and finds the actors that there are."""
+    """Reads the documents of actors' keys, and lists the actors."""
 
     def __init__(self, vault_id: str, store: Store, records: VaultRecords, slots: Slots) -> None:
         self._vault_id = vault_id
@@ -48,12 +48,12 @@ class StoredKeys:
         self._slots = slots
 
     def find(self, locator: str) -> KeyCache | None:
-        """The keys of an actor, or None if there is no such actor; Tampered where its keys are gone and it is not."""
-        for _ in range(_TRIES):  # another process may make or erase them between two looks
+        """The keys of an actor; None if there is no such actor. Tampered if only its other objects are there."""
+        for _ in range(_TRIES):  # another process may create or erase them between two reads
             held = self.read(locator)
             if held is not None or not self.has_objects(locator):
                 return held
-            # What is known may be of two moments, where a list comes in pages: nobody is refused by that.
+            # Listing page by page may mix two moments, so no refusal is based on it before another read.
             self._store.version(self._store.scope(f"{ACTORS}{locator}/"))
         raise Tampered(
             "an actor's keys are gone while its lines are there", hint="vault.audit.verify() names what is wrong"
@@ -69,11 +69,11 @@ class StoredKeys:
         return KeyCache(opened, stored.version, stored.name)
 
     def root(self, locator: str) -> str | None:
-        """The id of the root that seals an actor's keys, which are not opened for it; None if it is nobody."""
+        """The id of the root that seals an actor's keys, without opening them; None if there is no actor."""
         stored = self._document(locator)
         if stored is not None:
             return root_of(stored.body or b"")
-        held = self.find(locator)  # raises where keys are gone that must be there
+        held = self.find(locator)  # raises if keys are gone that must exist
         return None if held is None else held.keys.root
 
     def _document(self, locator: str) -> Object | None:
@@ -83,9 +83,9 @@ class StoredKeys:
         return stored
 
     def locators(self) -> Iterator[str]:
-        """The locator of every actor that has anything in the store, found without reading what it has.
+        """The locator of every actor with objects in the store, found without reading their bodies.
 
-        In a bucket each is looked at, some at a time: what is known of it is then as new as its turn.
+        In a bucket, the actors' scopes are refreshed in batches.
         """
         if isinstance(self._store, FleetStore):
             scopes = (scope for scope in self._store.scopes() if scope.startswith(ACTORS))
@@ -97,11 +97,11 @@ class StoredKeys:
         while found := self._store.list(ACTORS, after, 1):
             name = found[0].name
             locator = name.split("/")[1]
-            # Nothing of an actor comes before its keys.
+            # An actor's keys come before its other objects.
             if name == f"{ACTORS}{locator}/keys" or self.has_objects(locator):
                 yield locator
-            after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
+            after = f"{ACTORS}{locator}0"  # "0" follows "/", so this is after everything below the actor
 
     def has_objects(self, locator: str) -> bool:
-        """Whether an actor has anything; what is only derived, and in no log, makes nobody."""
+        """Whether an actor has any object that is not derived."""
         return any(not is_derived(thing.name) for thing in self._records.names(f"{ACTORS}{locator}/"))

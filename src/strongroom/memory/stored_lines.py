@@ -33,7 +33,7 @@ def open_object(
 ) -> T | None:
     """Open a stored object with its namespace's keys; None if it, or they, are gone.
 
-    What does not open may have been sealed by another process with keys that were rotated since we read ours.
+    An object that does not open may have been sealed with keys rotated since ours were read, so it is tried again.
     """
     body = thing.body
     for last in (False, True):
@@ -60,7 +60,7 @@ def _again(state: Replica, name: str) -> bytes | None:
 
 
 def line_id_of(name: str) -> LineId:
-    """The last part of a line's name; anything but an id in its place is tampering."""
+    """The id in a line's name. Anything else in its place is Tampered."""
     try:
         return model.line_id(name.rsplit("/", 1)[1])
     except InvalidRequest:

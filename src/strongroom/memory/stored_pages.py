@@ -1,16 +1,16 @@
-"""Pages: many lines of one shelf in one sealed object, with what the engine made of them. A cache, never the truth.
+"""Pages: many lines of one shelf in one sealed object, with the engine's readings. A cache, never the truth.
 
-A fresh process reads a few pages instead of opening and reading every line. The lines themselves stay where they are:
-a page counts only if each of its lines is still there, and a page that does not open is as good as none.
+A fresh process reads a few pages instead of opening and reading every line. The lines themselves stay where they are: a
+page counts only if each of its lines still exists, and a page that does not open is ignored.
 
-Pages stand in numbered places below `derived/`, outside the log. A forgotten line must not live on in one:
+Pages have numbered places below `derived/`, outside the log. A forgotten line must not live on in one:
 
-* Who writes a page first claims a place, then looks which lines there are, and fills the place only if it is still
-  the one claimed.
-* Who forgets lines removes, in the same commit, every page that holds one of them and every place that might come to
-  hold one, and makes the commit depend on nothing else having been claimed or filled meanwhile.
+* A writer of a page first claims a place, then reads which lines exist, and fills the place only if it is unchanged
+  (compare-and-swap).
+* A forget removes, in the same commit, every page that holds one of its lines and every place that might come to hold
+  one, and the commit fails if any other place was claimed or filled meanwhile.
 
-That takes a store whose commits are whole. Another has none of this: its shelves are read line by line.
+This needs a store with atomic commits. In another, shelves are read line by line.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
 
 PAGE_LINES = 1024
 LOOSE_LIMIT = 256
-"""So many lines that are in no page are worth one; fewer are opened one by one."""
+"""Lines in no page that are worth a new one. Fewer are opened one by one."""
 
 _EMPTY = b""
 _FEW = 16
 PAGE_TEXT = 128 * 1024
-"""A page of long lines has no more characters than this, or one line: the engine reads so many in 60 ms."""
+"""Most characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
 _NEWEST = 32
-"""So many lines are read before any others. They are in no page."""
+"""How many of the newest lines are read before all others. They are in no page."""
 _STEPS = (16, 64)
-"""Lines that are opened at once: at first, and at most."""
+"""Lines that are opened at a time: at first, and at most."""
 _NAMES = 1000
 """Names that are listed in one portion of a load."""
 _PLACE = re.compile("([0-9]{6})/lines")
@@ -55,7 +55,7 @@ _LAST_PART = "lines"
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A line, with numbers for what lines have in common."""
+    """A line whose shared values are replaced by numbers."""
 
     id: LineId
     time: Millis
@@ -67,7 +67,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class CachePage(msgspec.Struct, array_like=True, frozen=True):
-    """What a page holds. Names and origins that lines share are in it once."""
+    """The content of a page. Names and origins that lines share are in it once."""
 
     names: list[str]
     origins: list[Provenance]
@@ -131,7 +131,7 @@ class CachePageSet:
     # Loading.
 
     def batches(self) -> Iterator[Batch]:
-        """Every line of the shelf: first what is newer than the newest page, then the pages, then what is left."""
+        """Every line of the shelf: first those newer than the newest page, then the pages, then the rest."""
         places = sorted(self._places_used(), key=lambda place: -place.version)
         loose = yield from self._living()
         unwritten: list[tuple[Object, Batch]] = []
@@ -140,18 +140,18 @@ class CachePageSet:
             if is_first and page.lines:
                 is_first = False
                 newest = max(line.id for line in page.lines)
-                # No more than a page: that this page is the newest is likely, but not sure.
+                # At most a page of them: this page is probably the newest, but not certainly.
                 newer = list(islice((name for name in loose if name > newest), PAGE_LINES))
                 yield from self._loose(newer, loose, unwritten)
             yield page
         yield from self._loose(list(loose), loose, unwritten)
-        # The newest lines last: the page with the highest version is read first.
+        # The newest lines last, because the page with the highest version is read first.
         for claimed, batch in reversed(unwritten):
             self._fill(claimed, batch if batch.readings else Batch(batch.lines, self._readings(batch.lines)))
-            yield Batch(())  # others get their turn
+            yield Batch(())  # other loads get their turn
 
     def _living(self) -> Generator[Batch, None, dict[LineId, Version]]:
-        """The lines that there are, newest first."""
+        """The existing lines, newest first."""
         living: list[tuple[LineId, Version]] = []
         for number, thing in enumerate(self._state.records.names(self._lines)):
             name = line_id_of(thing.name)
@@ -166,7 +166,7 @@ class CachePageSet:
         return dict(reversed(living))
 
     def _places_known(self) -> list[Object]:
-        """The places that were ever claimed. Whatever else stands there is none of ours."""
+        """The places that were ever claimed. Other names there are not ours."""
         if not self._are_kept:
             return []
         return [
@@ -179,11 +179,11 @@ class CachePageSet:
         return [place for place in self._places_known() if place.body is not None]
 
     def _pages(self, places: Iterable[Object], loose: dict[LineId, Version]) -> Iterator[Batch]:
-        """The pages that are of use, and nothing for the others. Their lines are no longer loose."""
+        """The usable pages; an empty batch for each other. Their lines are removed from `loose`."""
         for place in places:
             page = self._page(place, loose) or Batch(())
             if _size(page.lines) > 2 * PAGE_TEXT:
-                # Of a version that wrote pages of any size. It would take too long at once, and is written anew.
+                # From a version that wrote pages of any size. Too slow in one portion, so it is written anew.
                 self._remove(place)
                 page = Batch(())
             for line in page.lines:
@@ -196,7 +196,7 @@ class CachePageSet:
             self._state.store.delete(place.name, place.version)
 
     def _page(self, place: Object, living: Collection[LineId]) -> Batch | None:
-        """A page, if it opens and all its lines are among the living; anything else is of no use."""
+        """A page, if it opens and all its lines still exist; otherwise None."""
         try:
             found = self._state.store.get(place.name)
             if found is None or not found.body:
@@ -217,21 +217,21 @@ class CachePageSet:
         return line_encryption.open_page(body, name, LinePlace(self._state.vault_id, self._actor, self.namespace), keys)
 
     def read(self, name: LineId) -> Line | None:
-        """One line as it is now; None if it was forgotten or never was."""
+        """One line as it is now; None if it was forgotten or never existed."""
         return open_line(self._state, self._actor, self.namespace, self._state.store.get(self._lines + name))
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
     ) -> Iterator[Batch]:
-        """Lines that are in no page, newest first, in groups; where there are many, a group becomes one.
+        """Lines that are in no page, newest first, in groups; large groups are written as pages.
 
-        But not the newest few: somebody may be waiting, and claiming a place takes its time.
+        Not the newest few: a caller may be waiting, and claiming a place takes time.
         """
         at = 0
         while left := names[at:]:
             is_first = at == 0 and len(left) > _NEWEST
             claimed = self._claim() if len(names) >= LOOSE_LIMIT and not is_first else None
-            # Only now, with the place claimed: a line forgotten from here on empties it.
+            # Read only after the place was claimed: a line forgotten from here on empties it.
             lines, taken = yield from self._group(left[: _NEWEST if is_first else PAGE_LINES])
             batch = self._shared(lines)
             yield batch
@@ -242,7 +242,7 @@ class CachePageSet:
             at += taken
 
     def _group(self, names: Sequence[LineId]) -> Generator[Batch, None, tuple[list[Line], int]]:
-        """As many of these lines as a page holds, oldest first, and how many of the names that is."""
+        """As many of these lines as a page holds, oldest first, and how many of the names that covers."""
         lines: list[Line] = []
         at, step = 0, _STEPS[0]
         while at < len(names) and _size(lines) < PAGE_TEXT:
@@ -256,7 +256,7 @@ class CachePageSet:
         return lines, sum(name >= lines[0].id for name in names[:at])
 
     def _shared(self, lines: Sequence[Line]) -> Batch:
-        """As a page gives them back: lines opened one by one share nothing, and take three times the room."""
+        """The lines as a page returns them: lines opened one by one share no values, and take three times the room."""
         if len(lines) <= _FEW:
             return Batch(lines)
         return CachePage.of(Batch(lines, self._readings(lines))).batch(self.namespace)
@@ -265,7 +265,7 @@ class CachePageSet:
         return self._state.shelves.readings(lines)
 
     def _opened_lines(self, names: Sequence[LineId]) -> list[Line]:
-        """The lines of these names as far as they are still there, oldest first."""
+        """The lines of these names that still exist, oldest first."""
         if len(names) <= _FEW:
             lines = [self.read(name) for name in sorted(names)]
         else:
@@ -278,7 +278,7 @@ class CachePageSet:
     # Writing.
 
     def keep(self, shelf: CachedNamespace) -> None:
-        """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
+        """Write the loose lines of a loaded shelf into pages, if there are enough of them."""
         if not self._are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
         loose = self._loose_on(shelf)
@@ -287,20 +287,20 @@ class CachePageSet:
             some, loose = loose[:count], loose[count:]
             claimed = self._claim()
             self._state.catch_up()
-            # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
+            # An evicted shelf receives no changes any more: its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
-            with hold_still([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
+            with hold_still([shelf]):  # applies what was just followed: a posted deletion must not be missed
                 still = [line for line in some if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: CachedNamespace) -> int:
-        """About how many lines are in no page."""
+        """The approximate number of lines that are in no page."""
         with hold_still([shelf]):
             return len(shelf.lines) - sum(len(names) for _, names in self._held.values())
 
     def _paged(self, shelf: CachedNamespace) -> set[LineId]:
-        """The lines that are in a page by now, also in those that other processes have written."""
+        """The lines that are in a page by now, including pages of other processes."""
         places = self._places_used()
         current = {place.name: place.version for place in places}
         self._held = {name: held for name, held in self._held.items() if current.get(name) == held[0]}
@@ -316,14 +316,14 @@ class CachePageSet:
             return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)
 
     def _claim(self) -> Object | None:
-        """A place of our own to write a page to, or None if another process was faster."""
+        """Claim a place to write a page to. None if another process was first."""
         held = self._keys() if self._are_kept else None
         places = self._places_known()
         name = self._next_place(places)
         if held is None or name is None:
             return None
-        # While the keys are these: what is erased meanwhile must not get an object again. And while the last place is
-        # there: were it removed meanwhile, who forgets would wait for its number to be taken, and not for this one.
+        # The claim fails if the keys changed: nothing may be written for an erased namespace. And if the last place is
+        # gone: a concurrent forget would then wait for its number to be claimed, and not for this one.
         given = [Expect(held.name, held.version)]
         given += [Expect(place.name, place.version) for place in places[-1:]]
         with suppress(Lost, Unavailable):
@@ -331,19 +331,19 @@ class CachePageSet:
         return None
 
     def _next_place(self, places: Iterable[Object]) -> str | None:
-        """The place that is claimed next; None once there is none left."""
+        """The next place to be claimed; None if all numbers are used."""
         used = [int(place.name[len(self._places) :].partition("/")[0]) for place in places]
         number = max(used, default=-1) + 1
         return f"{self._places}{number:06d}/{_LAST_PART}" if number < _PLACES else None
 
     def _keys(self) -> KeyCache | None:
-        """The actor's keys, if the namespace's are still those of this shelf: lines of an erased one stay unwritten."""
+        """The actor's keys, if the namespace's are still this shelf's: lines of an erased one must not be written."""
         held = self._state.keys_of(self._actor)
         locator = self._state.slots.namespace(self._actor, self.namespace)
         return held if held is not None and held.keys.birth(locator) == self._birth else None
 
     def _fill(self, claimed: Object, batch: Batch) -> None:
-        """Write a page to its place, unless somebody has forgotten a line meanwhile. Failing to is no harm."""
+        """Write a page to its place, if no line was forgotten meanwhile. A failure is harmless."""
         with suppress(Lost, Unavailable):
             sealed = self._sealed(claimed.name, msgspec.msgpack.encode(CachePage.of(batch)))
             version = self._state.store.compare_and_swap(claimed.name, sealed, claimed.version)
@@ -360,7 +360,7 @@ class CachePageSet:
     # Forgetting.
 
     def without(self, forgotten: Collection[LineId]) -> list[Effect]:
-        """What a commit that forgets these lines must do, so that no page holds one of them, now or later."""
+        """The effects by which a commit that forgets these lines ensures that no page holds one, now or later."""
         if not self._are_kept:
             return []
         places = self._places_known()
@@ -375,7 +375,7 @@ class CachePageSet:
 
 
 def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> CachedNamespace | Load:
-    """The shelf in a place, or its load; see `Shelves.find`."""
+    """The shelf in a place, or its load; see `LineCache.find`."""
     source = partial(CachePageSet, state, actor, place.namespace, place.birth)
     return state.shelves.find(place.prefix, place.birth, source, waits=waits)
 
@@ -383,7 +383,7 @@ def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = T
 def load_shelves(
     state: Replica, actor: Actor, places: Iterable[ShelfPlace], patience: float | None
 ) -> Operation[list[CachedNamespace]]:
-    """Wait until an actor's shelves are whole, or patience is over; raise what one of them failed with."""
+    """Wait until an actor's shelves are loaded, or patience is over. Raises the error of a load that failed."""
     found = [shelf_at(state, actor, place, waits=patience is None) for place in places]
     loads = [one for one in found if isinstance(one, Load)]
     if loads:
@@ -403,14 +403,14 @@ def shelves_so_far(state: Replica, actor: Actor, places: Iterable[ShelfPlace]) -
 
 
 def keep_pages(state: Replica) -> None:
-    """Put what the shelves in RAM hold loosely into pages, for the next process."""
+    """Write the loose lines of the shelves in RAM into pages, for the next process."""
     for shelf in state.shelves.loaded():
         if isinstance(shelf.source, CachePageSet):
             shelf.source.keep(shelf)
 
 
 def pages_of(shelf: CachedNamespace) -> CachePageSet:
-    """The pages behind a shelf that `shelf_of` gave."""
+    """The pages behind a shelf that `shelf_at` returned."""
     if not isinstance(shelf.source, CachePageSet):
         raise TypeError("this shelf was loaded from elsewhere")
     return shelf.source
@@ -436,5 +436,5 @@ def _id(line: Line) -> LineId:
 
 
 def _right_before(name: str) -> str:
-    """What follows every name that comes before this one: a list that goes on after it begins with this one."""
+    """A name before this one and after all earlier names, so that a list after it begins with this one."""
     return f"{name[:-1]}{chr(ord(name[-1]) - 1)}~"

@@ -1,4 +1,4 @@
-"""What a vault keeps of itself: its secrets, its namespaces and its other sealed records, under their names."""
+"""The vault's own records: its secrets, its namespaces and its other sealed records, by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class VaultRecords:
-    """Opens and seals the vault's own records, and finds objects by their names."""
+    """Opens and seals the vault's own records, and lists objects."""
 
     secrets: VaultSecrets
     secrets_version: Version
@@ -65,7 +65,7 @@ class VaultRecords:
         return self._ring
 
     def use_ring(self, ring: Keyring) -> None:
-        """Take over a keyring that this process has just written."""
+        """Use a keyring that this process has just written."""
         self._ring = ring
 
     def load_secrets(self) -> None:
@@ -74,13 +74,13 @@ class VaultRecords:
             raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
         body = stored.body
         found = self.with_ring(lambda ring: VaultSecrets.open(body, self._vault_id, ring))
-        if found.generation < self._generation:  # else a rotated-out issuer would be back
+        if found.generation < self._generation:  # otherwise a rotated-out issuer would be back
             raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
         self.secrets, self._generation, self._tagging = found, found.generation, HmacState(found.tag_key)
         self.secrets_version = stored.version
 
     def with_ring(self, use: Callable[[Keyring], T]) -> T:
-        """Open something with the keyring, reading it anew if another process has rotated the root key."""
+        """Call `use` with the keyring; if another process rotated the root key, once more with the new one."""
         try:
             return use(self.ring())
         except KeyUnavailable:
@@ -91,26 +91,26 @@ class VaultRecords:
         self.namespaces = self.open(NAMESPACES, NamespaceRegistry).names
 
     def open(self, name: str, kind: type[T]) -> T:
-        """One of the vault's own sealed records, which must be there."""
+        """Read one of the vault's own sealed records. Tampered if it is missing."""
         stored = self._store.get(name)
         if stored is None or stored.body is None:
             raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
         return line_encryption.open_record(stored.body, name, self._vault_id, self.secrets.record_key, kind)
 
     def seal(self, name: str, record: msgspec.Struct) -> bytes:
-        """A record of the vault as it is stored under a name."""
+        """Seal a record of the vault, bound to its name."""
         return line_encryption.seal_record(record, name, self._vault_id, self.secrets.record_key, self._random(24))
 
     def cap_record(self, thing: Object) -> CapRecord:
-        """Open what the registry keeps of a cap."""
+        """Open the registry's record of a cap."""
         return line_encryption.open_record(
             thing.body or b"", thing.name, self._vault_id, self.secrets.record_key, CapRecord
         )
 
     def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`.
+        """Everything below `prefix`, tombstones too, after `after` and up to `last`.
 
-        It is read in pages of `most`: who needs only some need not have all of them read.
+        Read in pages of `most`, so that a caller who stops early has not read all.
         """
         while page := self._store.list(prefix, after, most):
             for thing in page:

@@ -1,9 +1,9 @@
-"""A shelf: the opened lines of one (actor, namespace) in RAM, with the engine's index over them.
+"""A shelf: the decrypted lines of one (actor, namespace) in RAM, with the engine's index over them.
 
-It is filled in portions (`portions`) and kept true by `post`, which is called for every object that any process wrote
-or deleted. A posted change waits until somebody next holds the shelf (`take_in`): posting must not wait for a reader,
-since it is done for all actors under one lock. Taking in a change only ever moves a shelf to the object's present
-state, so changes may come twice, or before loading is done. New lines are read into the index with the next question.
+It is filled in portions (`portions`) and kept current by `post`, which is called for every object that any process
+wrote or deleted. A posted change is applied when the shelf is next held (`take_in`): posting is done for all actors
+under one lock and must not wait for a reader. Applying a change sets the object's present state, so changes may come
+twice, or before loading is done. New lines are read into the index at the next question.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strongroom.model import Line, LineId, Namespace, Provenance
 
 
 class ShelfPlace(NamedTuple):
-    """Where a shelf is, and which keys it was born with."""
+    """The place of a shelf, and the birth of its keys."""
 
     namespace: Namespace
     prefix: str
@@ -29,17 +29,17 @@ class ShelfPlace(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Lines to put on a shelf together, oldest first, and the engine's readings of them if any were kept."""
+    """Lines to add to a shelf together, oldest first, and the engine's readings of them if any were stored."""
 
     lines: Sequence[Line]
     readings: bytes = b""
 
 
 class Source(Protocol):
-    """Where a shelf's lines come from."""
+    """The source of a shelf's lines."""
 
     def batches(self) -> Iterator[Batch]:
-        """Every line there is, newest batches first. Each takes some milliseconds, and may be empty."""
+        """Every line, newest batches first. Each batch takes some milliseconds, and may be empty."""
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it is deleted or gone."""
@@ -48,13 +48,13 @@ class Source(Protocol):
 _SHARED = 10_000
 _EMPTY = getsizeof("")
 _READING = 40
-"""What reading a line costs beside its text, in characters."""
+"""The cost of reading a line, in addition to its text, in characters."""
 _OVERHEAD = 900
-"""Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
+"""Bytes of a line in addition to its text: struct, id, and entries in the indexes (measured, bench/ram.py)."""
 
 
 class _Change(NamedTuple):
-    """A line that was written or deleted. Its opened `line` is there only if this process wrote it."""
+    """A line that was written or deleted. `line` is only set if this process wrote it."""
 
     name: LineId
     line: Line | None
@@ -66,12 +66,12 @@ class _Change(NamedTuple):
 
     @property
     def reading(self) -> int:
-        """About what taking it in costs, in characters."""
+        """The approximate cost of applying it, in characters."""
         return _READING if self.line is None else len(self.line.text) + _READING
 
 
 class CachedNamespace:
-    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `reading`."""
+    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `hold_still`."""
 
     def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
         self.prefix = prefix
@@ -81,45 +81,45 @@ class CachedNamespace:
         self.lines: dict[LineId, Line] = {}
         self._bytes = 0
         self._posted: deque[_Change] = deque()
-        """Changes that nobody has taken in yet, oldest first."""
+        """Changes that are not applied yet, oldest first."""
         self._posted_bytes, self._posted_reading = 0, 0
-        """What was ever posted. Only the poster changes these, and only `take_in` the two below: neither has a lock."""
+        """Totals of all posted changes. No lock: these two have one writer, the poster; the next two, `take_in`."""
         self._taken_bytes, self._taken_reading = 0, 0
         self.counted = 0
-        """What of it counts towards the budget of all shelves."""
+        """The size that is counted in the cache's budget."""
         self.index = index
         self._unread: dict[LineId, Line] = {}
         """Lines that the index does not hold yet."""
         self._unread_size = 0
-        """About what reading them costs, in characters."""
+        """The approximate cost of reading them, in characters."""
         self._unreadable: set[LineId] = set()
         """Lines that the engine could not read, and so does not hold."""
         self._unheard: Exception | None = None
-        """What it failed with while nobody asked."""
+        """An error of the engine that has not been raised to a caller yet."""
         self._measured = index if isinstance(index, Measured) else None
         self._loaded = False
         self._gone: set[LineId] = set()
-        """Deleted while the shelf is loading: a batch that was read before may still hold them."""
+        """Lines deleted during loading: a batch that was read before may still contain them."""
         self._ordered: list[LineId] | None = None
-        """All ids in their order, once somebody has asked for them."""
+        """All ids in order, built on first use."""
         self._shared: dict[Any, Any] = {}
         self._origin: Provenance | None = None
 
     @property
     def bytes(self) -> int:
-        """About what it takes in RAM. Texts of few words that are all different take far more than their size."""
+        """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
         held = self._bytes if self._measured is None else max(self._bytes, self._measured.size())
         return held + self._posted_bytes - self._taken_bytes
 
     @property
     def unread_size(self) -> int:
-        """About what the next question has to read first, in characters."""
+        """The approximate amount that the next question has to read first, in characters."""
         return self._unread_size + self._posted_reading - self._taken_reading
 
     def portions(self) -> Iterator[None]:
         """Fill the shelf, a portion with each step.
 
-        Changes that arrive meanwhile are applied at once: the shelf may be in use already.
+        Changes that arrive meanwhile are applied at once, because the shelf may be in use already.
         """
         for batch in self.source.batches():
             if batch.lines:
@@ -133,9 +133,9 @@ class CachedNamespace:
             self._gone.clear()
 
     def from_id(self, start: str) -> Iterator[Line]:
-        """The lines whose id is `start` or comes after it, in the order of their ids. The lock is held.
+        """The lines from id `start` on, in the order of their ids. The lock is held.
 
-        Sorted once; from then on each change keeps the order, so that a page of a listing costs its own lines.
+        Sorted once. Later changes keep the order, so that a page of a listing costs only its own lines.
         """
         if self._ordered is None:
             self._ordered = sorted(self.lines)
@@ -147,9 +147,9 @@ class CachedNamespace:
         return bool(self._posted)
 
     def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
-        """Note that a line was written or deleted. Never waits; calls for one shelf must not overlap.
+        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
 
-        `line` spares reading it, if the caller has it.
+        Passing `line` saves reading it.
         """
         change = _Change(name, line, is_deleted)
         self._posted_bytes += change.bytes
@@ -157,8 +157,10 @@ class CachedNamespace:
         self._posted.append(change)
 
     def take_in(self) -> None:
-        """Apply what was posted; a line that cannot be read now stays posted, and the error is raised. The lock is
-        held."""
+        """Apply the posted changes. The lock is held.
+
+        A line that cannot be read now stays posted, and the error is raised.
+        """
         while self._posted:
             change = self._posted[0]
             if change.is_deleted:
@@ -212,12 +214,11 @@ class CachedNamespace:
             self._unread_size += len(line.text) + _READING
 
     def read(self, down_to: int = 0) -> bool:
-        """Read into the index what is not there yet, oldest first, until no more than `down_to` characters are left.
+        """Read new lines into the index, oldest first, until at most `down_to` characters are left.
 
-        The lock is held. Gives whether any are left.
-
-        What the engine fails with is kept for who asks next: here it would fail a put that is durable. A line that it
-        cannot read is not tried again, and is in no ranked answer until the shelf is loaded anew.
+        The lock is held. Returns whether any lines are left. An error of the engine is kept for the next question:
+        raised here, it would fail a put that is durable. A line that cannot be read is not tried again, and is in no
+        ranked answer until the shelf is loaded anew.
         """
         while self._unread and self._unread_size > down_to:
             name = next(iter(self._unread))
@@ -231,7 +232,7 @@ class CachedNamespace:
         return bool(self._unread)
 
     def make_ready(self) -> None:
-        """Make the index hold all lines, or raise what the engine failed with, once. The lock is held."""
+        """Read all lines into the index, or raise the engine's error, once. The lock is held."""
         if self._unread:
             self.read()
         if self._unheard is not None:
@@ -239,7 +240,7 @@ class CachedNamespace:
             raise error
 
     def _sharing(self, line: Line) -> Line:
-        """The same line, made of values that other lines hold already: most of them have much in common."""
+        """The same line, made of values that other lines share, because lines have much in common."""
         if len(self._shared) > _SHARED:
             self._shared.clear()
         share = self._shared.setdefault
@@ -287,9 +288,9 @@ def _prefix(shelf: CachedNamespace) -> str:
 
 @contextmanager
 def hold_still(shelves: Sequence[CachedNamespace]) -> Iterator[None]:
-    """Hold shelves still, with all changes taken in.
+    """Lock shelves, with all changes applied.
 
-    Locks are taken in one order, so that two readers cannot wait for each other.
+    Locks are taken in one order, so that two readers cannot deadlock.
     """
     held: list[CachedNamespace] = []
     try:

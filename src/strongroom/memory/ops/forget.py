@@ -1,7 +1,7 @@
-"""Forget and erase: lines that are gone everywhere, and keys without which nothing is left to read.
+"""Forget and erase: lines that are gone everywhere, and keys without which nothing can be read.
 
-Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back. Erase destroys the
-keys of namespaces, or of the whole actor, with everything they sealed.
+Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back. Erase destroys the keys
+of namespaces, or of the whole actor, with everything they sealed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
-"""Lines that one commit forgets, and about their characters. Nobody else can commit meanwhile."""
+"""Most lines, and approximately most characters, that one commit forgets: it blocks other commits."""
 _RECORDS = 128
-"""Records of caps that one commit removes."""
+"""Most records of caps that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]
 
 
 def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operation[Forgotten]:
-    """Forget the lines that meet every condition given. At least one must be given.
+    """Forget the lines that meet every condition given. At least one condition is required.
 
-    In portions, each with its own entry in the log: who forgets much must not keep everybody else from writing. If it
-    is interrupted, what was forgotten by then stays so, and the same call forgets the rest.
+    In portions, each with its own log entry, so that a large forget does not block other writers. If it is interrupted,
+    the lines forgotten by then stay forgotten, and the same call forgets the rest.
     """
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
     gone: list[LineId] = []
@@ -64,22 +64,22 @@ def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operati
 
 
 def _scrub(store: Store) -> bool:
-    """Remove what deleted lines left, or have it removed soon; whether it is."""
+    """Remove what deleted lines left, or schedule that. Returns whether it is done."""
     return store.scrub_soon() if isinstance(store, FleetStore) else store.scrub()
 
 
 def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) -> Operation[list[Line]]:
-    """The lines that are meant, in the order of a listing."""
+    """The lines that meet the conditions, in the order of a listing."""
     if call == api.Forget():
         raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
     choice = Selector.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
     return sorted(choice.among(shelves), key=place_of)
-    yield  # never reached: it makes this an operation, whose failure is recorded
+    yield  # unreachable; makes this a generator, so that its failure is logged
 
 
 def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
-    """Take the next lines out of those that are left, without any that another call has forgotten meanwhile."""
+    """Take the next lines, without those that another call has forgotten meanwhile."""
     taken: list[Line] = []
     size = 0
     while left and len(taken) < _PORTION and size < _PORTION_TEXT:
@@ -93,7 +93,7 @@ def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line
 def _forget(
     clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
 ) -> Operation[list[LineId]]:
-    """Forget these lines in one commit, again if somebody else changed one of them or a page meanwhile."""
+    """Forget these lines in one commit. Retried if another process changed one of them, or a page, meanwhile."""
     for _ in range(_TRIES):
         try:
             return (yield from clerk.recorded(grant, caller, _delete(clerk, grant, shelves, caller, portion)))
@@ -108,7 +108,7 @@ def _delete(
     state = clerk.state
     names = [line_name(state.slots.shelf(grant.actor, line.namespace), line.id) for line in portion]
     named = [(line, state.store.get(name)) for line, name in zip(portion, names, strict=True)]
-    # Without those that somebody else has forgotten or erased since they were chosen.
+    # Without those that were forgotten or erased since they were chosen.
     found = [(line, stored) for line, stored in named if stored is not None and stored.body is not None]
     effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
     for pages in map(pages_of, shelves):
@@ -120,9 +120,9 @@ def _delete(
 
 
 def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation[Erased]:
-    """Destroy the keys of the named namespaces (none named: all that the cap covers), or of the whole actor.
+    """Destroy the keys of the named namespaces (by default all that the cap covers), or of the whole actor.
 
-    The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
+    Erasing the whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
     grant = yield from clerk.admit(caller, ask)
@@ -135,7 +135,7 @@ def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation
         if count is None or (call.everything and _is_back(clerk, grant)):
             if clerk.state.store.is_whole or not call.everything:
                 grant = yield from clerk.admit(caller, ask)
-            else:  # what was begun may have voided its own cap: who was admitted goes on
+            else:  # the commit may have voided its own cap, so the admission stands
                 clerk.state.catch_up(clerk.state.slots.actor(grant.actor))
             continue
         clerk.state.catch_up()
@@ -144,10 +144,10 @@ def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation
 
 
 def _is_back(clerk: DecisionRecorder, grant: Grant) -> bool:
-    """Whether a cap that was valid until a moment ago has made an erased actor again before it was voided.
+    """Whether an erased actor was created again under a cap that was valid until a moment ago.
 
-    Or has made it at all, where there was nothing to erase. Who makes keys writes them, and then looks at the vault
-    before anything is sealed with them: either this look finds the keys, or that one the erasure.
+    Or created at all, if there was nothing to erase. A writer of new keys writes them, and then reads the vault before
+    it seals anything: either this read finds the keys, or that one the erasure.
     """
     state = clerk.state
     locator = state.slots.actor(grant.actor)
@@ -175,10 +175,10 @@ def _erase_actor(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Opera
     held = state.held_keys(locator)
     records = list(cap_records_of(state, grant.actor))
     removed = _own_records(state, grant, records)
-    # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
+    # Logged without the actor's tag: what can be recomputed from a name must not stand beside it.
     vault_wide: list[Effect] = [*standing_effects(state, grant.actor, clerk.now(), records), *removed]
     prefix = f"{ACTORS}{locator}/"
-    # What was never there must still not be there: a first line may be written at this moment.
+    # If there was nothing, there must still be nothing: a first line may be written at this moment.
     own: list[Effect] = [Expect(prefix + "keys", 0)]
     count = 0
     if held is not None:
@@ -199,7 +199,7 @@ def _commit_erasure(
     count: int,
     caller: Caller,
 ) -> Operation[None]:
-    """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
+    """Record the erasure of an actor: an entry under its tag, and one without it for the vault's own objects."""
     erased = clerk.entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
     voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
     tagged = clerk.marks(vault_wide, None)
@@ -210,14 +210,14 @@ def _commit_erasure(
 
 
 def _count(state: Replica, prefix: str) -> int:
-    """The objects below `prefix`, without what was only derived from others."""
+    """The number of objects below `prefix`, without derived ones."""
     return sum(not is_derived(thing.name) for thing in state.records.names(prefix))
 
 
 def _own_records(state: Replica, grant: Grant, records: Records) -> list[Delete]:
-    """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor.
+    """The removal of the actor's cap records: with one of them, a link in the log would name the actor.
 
-    In a bucket only some: each is a request or more, and a commit that takes long is given up.
+    In a bucket only some, because each takes a request or more, and a slow commit is given up.
     """
     own = [(thing, record) for thing, record in records if record.actor == grant.actor]
     return _removal(state, own if state.store.is_whole else own[:_RECORDS])
@@ -230,9 +230,9 @@ def _removal(state: Replica, records: Records) -> list[Delete]:
 def _sweep_records(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, records: Records, removed: Collection[str]
 ) -> Operation[None]:
-    """Remove the actor's other records: what is left, and of caps that were issued while it was being erased.
+    """Remove the actor's other records: the remaining ones, and those of caps issued during the erasure.
 
-    They are void already. In a bucket, some records of anybody's caps that ended long ago go with them.
+    They are void already. In a bucket, some records of any actor's caps that ended long ago are removed with them.
     """
     state, now = clerk.state, clerk.now()
     voided = state.standing.not_before.get(state.slots.actor(grant.actor), 0)

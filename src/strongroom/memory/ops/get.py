@@ -1,4 +1,4 @@
-"""Get and list: what a cap may see, and nothing that hints at the rest."""
+"""Get and list: the lines that a cap covers, without a hint of any others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from strongroom.store import ANY, Stale, Version
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
 _CHARACTER = 4
-"""The most bytes that a character takes."""
+"""The most bytes of a character."""
 
 
 def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api.Recalled]:
-    """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
+    """The best lines for a query, or exactly the lines named by `ids`. One log entry names the lines returned."""
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
     looked: Mapping[str, Version] | None = None
@@ -45,9 +45,10 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
 def _by_what_is_known(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Get, since: Mapping[str, Version]
 ) -> Operation[api.Recalled | Mapping[str, Version]]:
-    """The answer, if a look beside the log's writing shows that nothing has changed; else how far it has come.
+    """The answer from the cache, if a read beside the log's write shows no change (optimistic concurrency).
 
-    Nothing is refused by what is known: who looks first may find otherwise, and that is on record.
+    Otherwise the versions read, or empty. Nothing is refused on cached knowledge: a fresh read may decide otherwise,
+    and its decision is logged.
     """
     shelves = clerk.at_hand(grant)
     if shelves is None or (clerk.is_long(shelves) and (yield SlowStep(grant.actor)) is not AT_ONCE):
@@ -80,7 +81,7 @@ def _get(
 
 
 def _wanted(call: api.Get) -> int | None:
-    """How many lines the gate is asked about. A get of none keeps within every limit: it only has shelves loaded."""
+    """The number of lines to ask the gate for. None for k=0, which is always allowed: it only loads shelves."""
     if call.ids is not None:
         return max(len(call.ids), 1)
     return None if _is_none(call.k) else call.k
@@ -102,7 +103,7 @@ def _ranked(
 ) -> list[Hit]:
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
-        model.millis(moment)  # refuses what is no moment
+        model.millis(moment)  # raises for what is not a datetime with a zone
     text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
     if _is_none(call.k):
         return []
@@ -111,7 +112,7 @@ def _ranked(
 
 
 def _patience(call: api.Get) -> float | None:
-    """How long to wait for shelves: for lines named by their ids, until they are there."""
+    """How long to wait for shelves. Lines named by ids are always waited for."""
     patience = None if call.ids is not None else call.patience
     return patience if isinstance(patience, int | float) and 0 <= patience <= _DAY else None
 
@@ -122,7 +123,7 @@ def _check_patience(patience: float | None) -> None:
 
 
 def list_lines(clerk: DecisionRecorder, caller: Caller, call: api.List) -> Operation[Listing]:
-    """One page of what there is, without texts, in id order."""
+    """One page of lines without their texts, in id order."""
     ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
     grant, shelves = yield from clerk.readable(caller, ask)
     return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
@@ -161,7 +162,7 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
 
 
 def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
-    """As many hits, best first, as the answer's bytes allow; the first always."""
+    """As many hits, best first, as the answer's size limit allows; the first always."""
     room = model.ANSWER_LIMIT
     if sum([len(hit.text) for hit in hits]) * _CHARACTER <= room:
         return list(hits)

@@ -1,4 +1,4 @@
-"""Put: one line or a batch, written once however often it is sent."""
+"""Put: one line or a batch, stored once however often it is sent."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, R
 from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
 
 _TRIES = 64
-"""How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
+"""How often a put starts over because another process changed the actor's keys or took an id meanwhile."""
 
 
 _MANY = 16
-"""Lines whose sealing keeps a thread busy for a while."""
+"""From so many lines on, sealing counts as slow."""
 
 
 _LARGE = 16 * 1024
-"""Bytes of text whose indexing does."""
+"""From so many bytes of text on, indexing counts as slow."""
 
 
 class _Draft(msgspec.Struct, frozen=True):
-    """A line about to be written, and what of it the caller fixed."""
+    """A line about to be written, and which of its fields the caller chose."""
 
     line: Line
     name: str
@@ -51,7 +51,7 @@ class _Draft(msgspec.Struct, frozen=True):
 
 
 def put(clerk: DecisionRecorder, caller: Caller, call: api.Put) -> Operation[api.Receipts]:
-    """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
+    """Write lines, all or none. An existing line is acknowledged as a duplicate."""
     lines: Sequence[NewLine] = call.lines
     named = [model.plain(line.namespace) for line in lines if line.namespace is not None]
     sessions = [model.plain(line.session) for line in lines if line.session is not None]
@@ -80,10 +80,10 @@ def _attempt(
     *,
     looks: bool,
 ) -> Operation[api.Receipts | list[NewLine]]:
-    """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate.
+    """Write lines. Returns them for another try if the commit lost a race.
 
-    The first try does not look whether ids are free: mostly they are, and else the commit says so. Nor is anything
-    refused by what is known alone: the cap may be revoked, and then that is the reason.
+    The first try does not check whether ids are free: usually they are, and otherwise the commit fails. Nor does it
+    refuse anything on cached knowledge: the cap may be revoked, and then that is the reason to give.
     """
     try:
         drafts = _drafts(clerk, grant, lines, size, caller.source)
@@ -98,7 +98,7 @@ def _attempt(
 
 
 def _with_id(line: NewLine, draft: _Draft) -> NewLine:
-    """A second try keeps the first one's ids, so that an unclear failure cannot leave two copies."""
+    """The line with the id of the first try, so that an unclear failure cannot leave two copies."""
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
@@ -123,7 +123,7 @@ def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], siz
 
 
 def _raw_size(lines: Sequence[NewLine]) -> int:
-    """The bytes that a caller gave, before any work is spent on them; what is no text is refused later."""
+    """The size in bytes of the texts that the caller passed, computed before any other work."""
     texts = [new.text for new in lines if isinstance(new.text, str)]
     return sum([len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts])
 
@@ -135,7 +135,7 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
             hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}",
         )
     now = provenance.recorded
-    # Checked by the gate, as all that it granted; what it did not grant is refused, whatever it is.
+    # Every granted name was checked by the gate, and any other is refused.
     namespace = next(iter(grant.allowed)) if new.namespace is None else Namespace(model.plain(new.namespace))
     if namespace not in grant.namespaces:
         raise CapNamespaceDenied("the cap does not cover this namespace")
@@ -158,7 +158,7 @@ def _write(
     *,
     looks: bool,
 ) -> Operation[list[Receipt]]:
-    """Write what is not there yet. Who has not looked finds out at the commit, and tries again."""
+    """Write the lines that are not there yet. Without `looks`, an existing one makes the commit fail."""
     state = clerk.state
     receipts: list[Receipt] = []
     new: dict[str, Line] = {}
@@ -190,7 +190,7 @@ def line_name(shelf: str, line_id: LineId) -> str:
 
 
 def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
-    """The receipt for a line that is there already or was forgotten; None if its id is free."""
+    """The receipt for a line that exists or was forgotten; None if its id is free."""
     stored = state.store.get(name)
     if stored is None:
         return None
@@ -203,7 +203,7 @@ def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Rec
 
 
 def _same(line: Line, draft: _Draft) -> bool:
-    """Whether a repeated put says the same. The time counts only where the caller gave one."""
+    """Whether a repeated put is the same line. The time counts only if the caller gave one."""
     given = draft.line
     fixed = (line.text, line.kind, line.session, line.author) == (
         given.text,
@@ -215,9 +215,9 @@ def _same(line: Line, draft: _Draft) -> bool:
 
 
 def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:
-    """Keys that can seal into `namespaces`, and the effects that make or pin them in the same commit.
+    """Keys that can seal into `namespaces`, and the effects that create or pin them in the same commit.
 
-    Pinning matters: a line sealed with keys that an erasure is destroying must not be written.
+    Pinning matters: a line must not be sealed with keys that a concurrent erasure destroys.
     """
     held = state.keys_of(grant.actor)
     keys = held.keys if held is not None else ActorKeys.new(state.vault_id, grant.actor, state.random)
@@ -227,12 +227,12 @@ def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[
         return keys, [Expect(held.name, held.version)]
     for locator in missing:
         keys = keys.with_namespace(locator, state.random)
-    # A rotation of the root key must not overlook keys made at the same moment.
+    # A concurrent rotation of the root key must not overlook these keys.
     rotation = Expect(SECRETS, state.records.secrets_version)
     sealed = keys.sealed(state.records.ring(), state.random)
     if held is not None:
         return keys, [rotation, Swap(held.name, sealed, held.version)]
-    # Nor may a cap that an erasure has just voided bring the actor back.
+    # Nor may a cap that an erasure has just voided create the actor again.
     return keys, [
         rotation,
         pin_standing(state, grant.actor, grant.issued),

@@ -1,8 +1,8 @@
 """The portable archive: an actor's lines and profiles in one file, encrypted to a passphrase (docs/spec/archive.md).
 
-`archive_format` defines the bytes, `export_import` exports lines from a memory and imports them into one,
-`archive_file` reads and writes the file. Lines move through `Memory` alone, so the gate decides about each and the log
-names each.
+`archive_format` is the bytes, `export_import` moves lines out of a memory and into one, `archive_file` reads and writes
+the file.
+Lines move through `Memory` alone, so the gate decides about each and the log names each.
 """
 
 from strongroom.archive.archive_file import read_archive, write_archive, write_whole

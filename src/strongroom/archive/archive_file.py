@@ -1,6 +1,6 @@
-"""The archive as a file: by default encrypted to a passphrase, written whole or not at all.
+"""The archive as a file: encrypted to a passphrase unless told otherwise, written whole or not at all.
 
-Nothing is overwritten by default. An unencrypted archive is readable like any file, so it has mode 0600.
+Nothing is overwritten unless told. An archive in clear is as readable as any file of yours, so it is made 0600.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from strongroom.crypto.passphrase_file import is_locked, lock, unlock
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineNotFound, StoreUnavailable
 from strongroom.private_files import write_file
 
-_AGE_LIMIT = 2 * ARCHIVE_LIMIT  # an armored age file is a third larger than its content
+_AGE_LIMIT = 2 * ARCHIVE_LIMIT  # an armored age file is a third longer than what is in it
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force: bool = False) -> int:
-    """Write an archive, unencrypted if `passphrase` is None. Returns the file's size."""
+    """Write an archive, in clear if `passphrase` is None. Returns the file's size."""
     if not force and path.exists():  # before the second that a passphrase takes
         raise _there(path)
     data = pack(archive)
@@ -45,7 +45,7 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
     except OSError as error:
         if force or error.errno not in _NO_LINKS:
             raise
-        # A file system without hard links: reserve the name first, then rename the complete file over it.
+        # A disk without hard links: take the name first, then put the whole file in its place.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         write_file(path, data, new=False)
 
@@ -55,13 +55,13 @@ def _there(path: Path) -> InvalidRequest:
 
 
 def read_archive(path: Path, passphrase: Callable[[], str]) -> Archive:
-    """Read and check an archive as a whole. `passphrase` is called only if the file is encrypted."""
+    """Read and check an archive as a whole. `passphrase` is asked only if the file is encrypted."""
     data = read_bounded(path, _AGE_LIMIT)
     return unpack(unlock(data, passphrase()) if is_locked(data) else data)
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """The bytes of a file of at most `limit` bytes."""
+    """A file's bytes, if it is no larger than `limit`."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)

@@ -1,7 +1,7 @@
 """The archive as bytes: JSON Lines between a header and an end that counts and hashes them (docs/spec/archive.md).
 
-Pure. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by the rules of
-a put. Everything that it returns can be put.
+Pure. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by the rules
+that a put would apply. What it returns can be put.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strongroom.strict_json import check_unique_keys
 FORMAT = "strongroom-archive"
 VERSION = 1
 ARCHIVE_LIMIT = 512 * 1024 * 1024
-"""The largest archive, in bytes. It is held in RAM as a whole, because it is checked as a whole."""
+"""The largest archive, in bytes: it is held in memory as a whole, since it is checked as a whole."""
 
 
 class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The format and version, and the source and time of the export. Nothing is decided by it."""
+    """Which format this is, and where and when the lines were taken from. Nothing is decided by it."""
 
     format: str = FORMAT
     v: int = VERSION
@@ -37,7 +37,7 @@ class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forb
 class ArchivedLine(
     msgspec.Struct, tag="line", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """One line with its original provenance, which an import shows but does not take over."""
+    """One line with its original provenance, which an import shows and does not take over."""
 
     id: LineId
     time: Millis
@@ -69,7 +69,7 @@ _Record = Header | ArchivedLine | ArchivedProfile | _End
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """The content of an archive: lines by id, then namespace; profiles by namespace."""
+    """What is in an archive: lines by id, then namespace; profiles by namespace."""
 
     header: Header
     lines: tuple[ArchivedLine, ...]
@@ -82,7 +82,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack(archive: Archive) -> bytes:
-    """Encode an archive."""
+    """The archive's bytes."""
     lines = sorted(archive.lines, key=_place)
     profiles = sorted(archive.profiles, key=lambda one: one.namespace)
     body = _joined([archive.header, *lines, *profiles])
@@ -97,9 +97,9 @@ def _joined(records: Iterable[_Record]) -> bytes:
 
 
 def unpack(data: bytes) -> Archive:
-    """Check an archive as a whole, and return its content.
+    """Check an archive as a whole, and return what is in it.
 
-    InvalidRequest if it is not an archive, or a newer one; Tampered if it was cut or edited.
+    InvalidRequest: it is none, or a newer one. Tampered: it was cut or edited.
     """
     if len(data) > ARCHIVE_LIMIT:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes")
@@ -121,7 +121,7 @@ def unpack(data: bytes) -> Archive:
 
 
 def _header(data: bytes) -> Header:
-    """The first line. Read before the rest, to tell a newer format from a damaged file."""
+    """The first line. It is read before the rest, to tell a newer format from a damaged file."""
     if not data.startswith(_START):
         raise InvalidRequest("this is not a strongroom archive", hint="name a file that `strongroom export` wrote")
     found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
@@ -137,7 +137,7 @@ def _header(data: bytes) -> Header:
 
 
 def _check_header(header: Header) -> None:
-    """Check the header's fields. Nothing is decided by them, but they are shown to people."""
+    """Nothing is decided by a header, but people are shown it."""
     try:
         model.actor(header.actor)
         model.millis(model.moment(header.exported))
@@ -148,7 +148,7 @@ def _check_header(header: Header) -> None:
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """The hashed part, and the last line."""
+    """What is hashed, and the last line."""
     if not data.endswith(b"\n"):
         raise _damaged()
     cut = data.rfind(b"\n", 0, len(data) - 1) + 1
@@ -172,7 +172,7 @@ def _damaged() -> Tampered:
 
 
 def _checked(line: ArchivedLine, number: int) -> ArchivedLine:
-    """Check a line as a put would."""
+    """The line as a put would keep it, or what a put would say."""
     try:
         model.line_id(line.id)
         model.namespace(line.namespace)

@@ -1,8 +1,8 @@
-"""Export of lines from a memory and import into one, through `Memory` alone.
+"""Taking lines out of a memory and bringing them into one, through `Memory` alone.
 
-The gate decides about every page and every batch, and the log names the lines. An import is idempotent: an existing
-line counts as there, a forgotten one stays forgotten, and a batch is written whole or not at all, so that an
-interrupted import continues where it stopped.
+The gate decides about every page and every batch, and the log names the lines. An import can be run again: a line that
+is there counts as there, one that was forgotten stays forgotten, and a batch is written whole or not at all, so that
+what was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Renamed = Mapping[str, str]
 
 
 class ImportResult(msgspec.Struct):
-    """The result of an import. `conflicts` are lines whose id another line has; the vault's own were not changed."""
+    """What an import did. `conflicts` are lines whose id another line has; those of the vault stayed as they are."""
 
     put: int = 0
     there: int = 0
@@ -32,11 +32,11 @@ class ImportResult(msgspec.Struct):
     profiles_there: int = 0
     profile_conflicts: list[Namespace] = msgspec.field(default_factory=list)
     profiles_left: int = 0
-    """Profiles that were skipped, because the cap does not allow them."""
+    """Profiles that were not looked at, since the cap does not allow it."""
 
     @property
     def whole(self) -> bool:
-        """Whether there was no conflict."""
+        """Whether nothing was refused."""
         return not self.conflicts and not self.profile_conflicts
 
 
@@ -44,7 +44,7 @@ def _silent(*_: int) -> None:
     pass
 
 
-# Export.
+# Out.
 
 
 def export_lines(
@@ -58,9 +58,9 @@ def export_lines(
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> Archive:
-    """Everything that the cap may list and get, in pages of at most 20 lines; pass a smaller `page` if its `max_k` is.
+    """Everything that the cap may list and get, in pages of at most 20 lines; `page` is less if its `max_k` is.
 
-    `profiles` needs `snapshot`. Lines put or forgotten meanwhile may or may not be included.
+    `profiles` needs `snapshot`. Lines put or forgotten meanwhile may be in it or not.
     """
     known = list(_listed(memory, namespaces))
     if sum(info.size for info in known) > ARCHIVE_LIMIT:
@@ -88,7 +88,7 @@ def _listed(memory: Memory, namespaces: Collection[str] | None) -> Iterator[Line
 
 
 def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, list[LineId]]]:
-    """Ids of one namespace, as many as one get returns. An id is unique within a namespace only."""
+    """Ids of one namespace, as many as one get returns: an id is unique within a namespace only."""
     shelves: dict[Namespace, list[LineInfo]] = {}
     for info in known:
         shelves.setdefault(info.namespace, []).append(info)
@@ -105,7 +105,7 @@ def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, li
 
 
 def _got(memory: Memory, namespace: Namespace, ids: Sequence[LineId]) -> list[Hit]:
-    """The lines of these ids, without those forgotten since they were listed."""
+    """The lines of these ids; a line that was forgotten since it was listed is left out."""
     try:
         return memory.get(ids=ids, namespaces=[namespace])
     except LineNotFound:
@@ -129,7 +129,7 @@ def _archived(hit: Hit) -> ArchivedLine:
 
 
 def _profiles(memory: Memory, namespaces: Collection[str] | None) -> list[ArchivedProfile]:
-    """Every profile, even if they do not fit into one snapshot together."""
+    """Every profile, those too that do not fit into one snapshot together."""
     found = memory.snapshot(namespaces=namespaces)
     profiles = list(found.profiles)
     for namespace in found.left_out:
@@ -141,7 +141,7 @@ def _namespace(profile: ArchivedProfile) -> str:
     return profile.namespace
 
 
-# Import.
+# In.
 
 
 def import_lines(
@@ -152,14 +152,14 @@ def import_lines(
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> ImportResult:
-    """Put an archive's lines under their ids. `renamed` maps namespaces of the archive to others.
+    """Put an archive's lines, under the ids they have; `renamed` says which namespace goes into which.
 
-    A namespace outside the cap is refused before anything is written. If the vault has another line under an id, or
-    another profile, its own stays, and the result names it. `profiles` needs `profile`.
+    A namespace outside the cap is refused before anything is written. Where the vault has another line under an id, or
+    another profile, its own stays, and the outcome names it. `profiles` needs `profile`.
     """
     names = _checked_names(archive, renamed or {})
     outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
-    # Read before anything is written, so that the gate refuses a namespace here, too.
+    # Looked at before anything is written: the gate refuses a namespace here, too.
     wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
     done = 0
     progress(0, len(archive.lines))
@@ -191,7 +191,7 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
 
 
 def _telling_first(lines: Sequence[ArchivedLine]) -> list[ArchivedLine]:
-    """A line of each namespace first, and of two sessions, so that a cap that does not cover one is refused at once."""
+    """A line of each namespace first, and of two sessions: if the cap does not cover one, nothing is written yet."""
     chosen: dict[tuple[str, str], ArchivedLine] = {}
     for line in lines:
         chosen.setdefault(("namespace", line.namespace), line)
@@ -228,7 +228,7 @@ def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
 
 
 def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> None:
-    """Put a batch. If it holds a conflict, put its halves, until the conflict is alone."""
+    """Put a batch; where it holds a conflict, its halves, until the conflict is alone."""
     try:
         receipts = memory.put_many(lines)
     except LineConflict:

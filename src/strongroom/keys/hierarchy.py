@@ -1,7 +1,7 @@
-"""The keys below the root: making, opening, rotating and re-wrapping them. Pure; randomness is passed in.
+"""The keys below the root: making, opening, rotating and re-wrapping them. Pure; randomness comes in.
 
-An actor's keys are one document, so that a single compare-and-swap creates, rotates or destroys them. The document
-holds sealed keys only, under locators: it reveals neither the actor nor the names of the namespaces.
+An actor's keys live in one document, so that a single compare-and-swap creates, rotates or destroys them. The
+document holds sealed keys only, under locators: it says neither whose it is nor what the namespaces are called.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TAGS_HELD = 256
 
 
 class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The vault's own secrets. Sealed as a whole under the root key.
+    """What the vault itself needs to know. Sealed as a whole under the root key.
 
-    `generation` increases with every change of the content, so that an older copy put back is detected. `inbox` is the
-    age identity that opens bundles; a vault of an earlier version has none until its root is rotated.
+    `generation` grows with every change of what it says, so that an older copy put back can be told. `inbox` is the
+    age identity that opens bundles; a vault made before there were any has none until its root is rotated.
     """
 
     v: int
@@ -56,9 +56,7 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers, inbox=inbox)
 
     def with_inbox(self, identity: str) -> VaultSecrets:
-        """These secrets with an inbox key, if there is none yet. An existing one stays, because bundles are sealed to
-        it.
-        """
+        """These secrets with an inbox key, where there is none yet: what was sealed to the old one must open."""
         if self.inbox:
             return self
         return msgspec.structs.replace(self, inbox=identity, generation=self.generation + 1)
@@ -92,11 +90,11 @@ def root_of(document: bytes) -> str:
 
 
 class Slots:
-    """Names of objects in the store. Locators are keyed, so without the name key the names reveal nothing."""
+    """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
 
     def __init__(self, name_key: bytes) -> None:
         self._keyed = HmacState(name_key)
-        # One request uses the same few locators many times.
+        # One request asks for the same few locators many times over.
         self.actor = lru_cache(_LOCATORS_HELD)(self._actor)
         self.namespace = lru_cache(_LOCATORS_HELD)(self._namespace)
 
@@ -107,7 +105,7 @@ class Slots:
         return f"actors/{self.actor(actor)}/keys"
 
     def shelf(self, actor: Actor, namespace: Namespace) -> str:
-        """The prefix of everything in one namespace of one actor."""
+        """The prefix below which one namespace of one actor keeps everything."""
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
 
     def _actor(self, actor: Actor) -> str:
@@ -147,7 +145,7 @@ class ActorKeys:
     actor_key: bytes
     tag_key: bytes
     namespaces: Mapping[str, Mapping[int, Key]]
-    root: str = field(default="", compare=False)  # the root key that wrapped them when they were read
+    root: str = field(default="", compare=False)  # which root key wrapped them where they were read
     _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
     _births: dict[str, bytes] = field(default_factory=dict, compare=False)
     _keyed: HmacState = field(init=False, compare=False)
@@ -164,9 +162,7 @@ class ActorKeys:
 
     @classmethod
     def open(cls, body: bytes, vault_id: str, slots: Slots, locator: str, ring: Keyring) -> ActorKeys:
-        """Open the document stored at `locator`. Tampered if it does not fit; KeyUnavailable if its root key is
-        missing.
-        """
+        """Open the document kept at `locator`, or raise Tampered. A root key that is not there is KeyUnavailable."""
         stored = decode(body, ActorDocument)
         root = ring.key(stored.root)
         actor = Actor(unseal(root, stored.actor, _actor_name(vault_id, stored.root)).decode())
@@ -212,11 +208,11 @@ class ActorKeys:
         return self._having({**self.namespaces, locator: {1: Key(random(KEY_SIZE))}})
 
     def without_namespace(self, locator: str) -> ActorKeys:
-        """These keys without those of one namespace: what they sealed can never be opened again."""
+        """These keys without those of one namespace: what they sealed can be opened no more."""
         return self._having({name: epochs for name, epochs in self.namespaces.items() if name != locator})
 
     def rotated(self, random: Random) -> ActorKeys:
-        """A new actor key, and a new epoch for each namespace. Old epochs stay readable."""
+        """A new actor key, and a new epoch for each namespace; old epochs stay readable."""
         namespaces = {
             locator: {**epochs, max(epochs) + 1: Key(random(KEY_SIZE))} for locator, epochs in self.namespaces.items()
         }
@@ -228,7 +224,7 @@ class ActorKeys:
         return epoch, self.namespaces[locator][epoch]
 
     def birth(self, locator: str) -> bytes | None:
-        """A digest of a namespace's first key: the same through every rotation, and another one after an erasure."""
+        """A digest of a namespace's first key: the same through every rotation, another after an erasure."""
         found = self._births.get(locator)
         epochs = self.namespaces.get(locator) if found is None else None
         if epochs:
@@ -236,7 +232,7 @@ class ActorKeys:
         return found
 
     def actor_tag(self) -> str:
-        """The actor's audit tag. Once this key is destroyed, nobody can tell whose entry it marks."""
+        """The audit tag of the actor: with this key destroyed, nobody can say whose entry it marks."""
         return self._kept("actor")
 
     def namespace_tag(self, locator: str) -> str:
@@ -250,7 +246,7 @@ class ActorKeys:
         return self.actor_tag(), tuple([self.namespace_tag(locator) for locator in locators])
 
     def object_tags(self, name: str) -> tuple[str, str]:
-        """The audit tags of one of the actor's objects and of its namespace. The key document is in no namespace."""
+        """The audit tags of one of the actor's objects and of its namespace; the keys themselves are in none."""
         parts = name.split("/")
         return self.object_tag(name), "" if parts[2] == "keys" else self.namespace_tag(parts[3])
 
@@ -295,7 +291,7 @@ def tag(key: HmacState, *what: str) -> str:
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Decode one of the vault's own documents. Anything else in its place is Tampered."""
+    """Decode one of the vault's own documents; anything else in its place is tampering."""
     try:
         document = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):

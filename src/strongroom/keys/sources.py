@@ -1,7 +1,7 @@
-"""Sources of the root keyring and the issuer key: files, files with a passphrase, or the environment.
+"""Where the root keyring and the issuer key live: a file, behind a passphrase, or the environment.
 
-A source never invents a key: only `create`, called once when a vault is made, writes new ones, and it refuses to
-replace existing ones. Every other failure is KeyUnavailable. A key file that others may read is refused.
+A source never makes up a key: only `create`, called once when a vault is made, writes new ones, and it refuses
+to touch what is there. Everything else that fails is KeyUnavailable. A key file that others may read is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT_HINT = "put back a copy of root.keyring, or name its place with STRONGROOM_
 ISSUER_HINT = (
     "put back a copy of issuer.key; without one, `strongroom rotate issuer` makes a new one: all caps are void"
 )
-"""The hint for a lost key file. The issuer key only signs caps; the vault opens without it."""
+"""What to do about a key file that is lost. The issuer key only signs caps; the vault opens without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class Keyring:
 
 
 def root_id(key: bytes) -> str:
-    """A root key's id: its hash, so that a damaged key file is detected."""
+    """A root key's id is a hash of it, so a damaged key file shows itself."""
     return hashlib.sha256(b"strongroom root\0" + key).hexdigest()[:16]
 
 
 class KeySource(Protocol):
-    """The interface for key custody. Implementations must not cache: `load` is called again after a rotation."""
+    """The seam for key custody. Implementations may cache nothing: `load` is called again after a rotation."""
 
     def create(self) -> None:
-        """Make new keys and store them durably. KeyUnavailable, without any change, if there are keys already.
+        """Make new keys and keep them durably. Raise KeyUnavailable and change nothing if any are there already.
 
-        A source that gets its keys from outside checks instead that it has them.
+        A source that is given its keys from outside checks instead that it has them.
         """
 
     def discard(self) -> None:
-        """Undo `create`, after the vault for which the keys were made could not be made."""
+        """Undo `create`: the vault for which the keys were made could not be made."""
 
     def load(self) -> Keyring:
         """Read the root keyring, or raise KeyUnavailable. Never makes a key."""
@@ -100,7 +100,7 @@ class KeySource(Protocol):
     def rotating(self) -> AbstractContextManager[None]:
         """Exclude every other rotation of these keys, in any process, while the context lasts.
 
-        Two concurrent ones could each drop the key with which the other has just wrapped everything.
+        Two at once could each drop the key that the other has just wrapped everything with.
         """
 
 
@@ -150,7 +150,7 @@ class FileKeys:
             self.directory.rmdir()
 
     def check(self) -> None:
-        """Raise if a file cannot be read. The slow step, stretching a passphrase, is left out."""
+        """Raise unless both files can be read. A passphrase is not asked for, nor stretched: that takes long."""
         for name in (_KEYRING, _ISSUER):
             read_secret(self.directory / name)
 
@@ -184,7 +184,7 @@ class FileKeys:
             os.close(lock)
 
     def _remove_drafts(self) -> None:
-        """Remove the drafts of killed processes, because they may hold a key that is to be gone."""
+        """Remove what a process killed while it wrote a key file has left: it may hold a key that is to be gone."""
         for name in (_KEYRING, _ISSUER):
             for left in self.directory.glob(draft(name) + "*"):
                 left.unlink(missing_ok=True)
@@ -199,7 +199,7 @@ class FileKeys:
 class PassphraseKeys(FileKeys):
     """The same files, sealed under a passphrase with Argon2id (RFC 9106, second recommended parameters)."""
 
-    # Read back from the file, but never lower: a weakened file must not make the next guess cheap.
+    # Read back from the file, but never below this: a weakened file must not make the next guess cheap.
     TIME_COST, MEMORY_KIB, LANES = 3, 64 * 1024, 4
     _MOST_TIME, _MOST_MEMORY, _MOST_LANES = 64, 4 * 1024 * 1024, 64
 
@@ -252,7 +252,7 @@ class PassphraseKeys(FileKeys):
 
 
 class EnvironmentKeys:
-    """Keys from the environment, for CI. Child processes and /proc can read them; they cannot be rotated from here."""
+    """Keys from the environment, for CI. Children and /proc can read them; they cannot be rotated from here."""
 
     ROOT, ISSUER = "STRONGROOM_ROOT_KEY", "STRONGROOM_ISSUER_KEY"
 
@@ -267,11 +267,11 @@ class EnvironmentKeys:
             self._key(name, "EnvironmentKeys.generate() makes the values to set for a new vault")
 
     def discard(self) -> None:
-        """Do nothing: no key was made here."""
+        """Nothing was made here."""
 
     @classmethod
     def generate(cls) -> dict[str, str]:
-        """Two fresh values for a CI system's secret store."""
+        """Two fresh values to put into a CI system's secret store."""
         return {cls.ROOT: _b64(os.urandom(32)), cls.ISSUER: _b64(os.urandom(32))}
 
     def load(self) -> Keyring:
@@ -300,7 +300,7 @@ _AS_MADE = "set it to the value that the vault was made with: another one does n
 
 
 def default_directory(vault_id: str) -> Path:
-    """The default directory of a vault's keys: outside the vault, in the user's data directory."""
+    """Where a vault's keys are kept unless told otherwise: outside the vault, below the user's own data."""
     base = os.environ.get("STRONGROOM_KEYS") or Path(platformdirs.user_data_dir("strongroom")) / "keys"
     return Path(base) / vault_id
 
@@ -360,7 +360,7 @@ def _b64(raw: bytes) -> str:
 
 
 def hint_for(path: Path) -> str:
-    """The hint for a key file that is missing or damaged."""
+    """What to do about a key file that is missing or damaged."""
     return ISSUER_HINT if path.name == _ISSUER else ROOT_HINT
 
 

@@ -34,6 +34,8 @@ _TEXT = 2_000
 _NAMESPACES = ("personal", "work", "travel", "family")
 _AT_ONCE = 8
 _IDLE = 4_096
+_BOUND = 250
+"""Milliseconds that no scenario may make of the p99, however slow the caller is alone."""
 _ALONE = "the same caller alone"
 _ALONE_OVER_MCP = "the same caller alone, over MCP"
 
@@ -75,6 +77,7 @@ def rows(run: Run) -> Iterator[Row]:
         who = _ALONE_OVER_MCP if scenario.is_over_mcp else _ALONE
         report, _, peak = _measured(run, caps, scenario, count)
         yield Row("fair", scenario.what, "ms p99", _millis(report), _millis(alone), who, Goal("ratio", 5, 2))
+        yield Row("fair", scenario.what, "ms p99", _millis(report), _BOUND, "the bound", Goal("ratio", 1, 0.4))
         yield Row("fair", scenario.what, "ms slowest", max(report.latencies) * 1e3, max(alone.latencies) * 1e3, who)
         yield Row("fair", scenario.what, "refused", _refused(report), len(report.latencies), "all that it asked")
         room = SHELF_BYTES + idle

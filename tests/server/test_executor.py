@@ -15,7 +15,9 @@ from strongroom.engines.recency import Recency
 from strongroom.errors import RateLimited, ServerUnavailable, StoreUnavailable
 from strongroom.memory.line_cache.cache import Batch, LineCache, Load
 from strongroom.memory.operation import AT_ONCE, SLOW_STEP, Loading, Operation
+from strongroom.server import executor
 from strongroom.server.executor import Executor
+from strongroom.store import Pending
 from tests.memory.line_cache.test_cache_loader import Portions
 
 pytestmark = pytest.mark.requirement("server-fair")
@@ -214,6 +216,65 @@ def test_a_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vaul
             go.set()
             assert await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK) == ["done"] * 7
             assert await server.ask(held(), "many") == "done"
+            assert not server.lanes._places
+
+    _run(work())
+
+
+@pytest.mark.parametrize("seconds", [0.0, DEADLOCK], ids=["one by one", "all at once"])
+@pytest.mark.parametrize("commits", [False, True], ids=["begun", "committed"])
+def test_a_cap_with_many_operations_is_no_further_in_any_step_than_one_with_a_single_operation(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, commits: bool, seconds: float
+) -> None:
+    monkeypatch.setattr(executor, "_TURN_SECONDS", seconds)
+
+    async def work() -> None:
+        ended: list[Hashable] = []
+
+        def ends(cap: Hashable) -> Operation[str]:
+            if commits:
+                yield Pending([], [], vault._clerk.now())
+            ended.append(cap)
+            return "done"
+
+        async with _server(vault, waiting=64) as server:
+            asked = [server.lanes.carry_out(ends("many"), "many") for _ in range(20)]
+            asked.append(server.lanes.carry_out(ends("single"), "single"))
+            await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK)
+        assert ended.index("single") <= 2
+
+    _run(work())
+
+
+def test_many_operations_leave_the_loop_to_others_in_between(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_TURN_SECONDS", 0.0)
+
+    async def work() -> None:
+        async with _server(vault, waiting=64) as server:
+            asked = [server.lanes.carry_out(_ends(), CAP) for _ in range(20)]
+            for _ in range(2):
+                await asyncio.sleep(0)
+            assert 0 < sum(one.done() for one in asked) < 20
+            assert await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK) == ["done"] * 20
+
+    _run(work())
+
+
+def test_a_store_that_cannot_be_looked_at_is_told_to_all_that_have_arrived(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_TURN_SECONDS", 0.0)
+
+    @contextmanager
+    def fails() -> Iterator[bool]:
+        raise StoreUnavailable("gone")
+        yield
+
+    async def work() -> None:
+        async with _server(vault, fails) as server:
+            asked = [server.lanes.carry_out(_ends(), CAP) for _ in range(3)]
+            found = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), DEADLOCK)
+            assert [type(one) for one in found] == [StoreUnavailable] * 3
             assert not server.lanes._places
 
     _run(work())

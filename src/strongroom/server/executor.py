@@ -17,19 +17,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from queue import SimpleQueue
 from time import perf_counter, thread_time
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from strongroom.errors import RateLimited, ServerUnavailable
 from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep, Step
 from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
+
+_TURN_SECONDS = 2e-3
+"""The time after which operations give way to the loop's reading and sending."""
 
 T = TypeVar("T")
 Outcome = Commit | Exception
@@ -57,6 +60,27 @@ class _Job:
         return self.only_reads and self.future.done()
 
 
+class RoundRobin(Generic[T]):
+    """Items of several owners, handed out in turns: one of each. For use on one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, owner: Hashable, item: T) -> None:
+        self._waiting.setdefault(owner, deque()).append(item)
+
+    def take(self) -> T:
+        """The next item. There must be one."""
+        owner, queue = self._waiting.popitem(last=False)
+        item = queue.popleft()
+        if queue:
+            self._waiting[owner] = queue  # at the end: the others come first
+        return item
+
+
 class Executor:
     """The lanes of one server. `carry_out` and `run` must be called on the event loop that made it.
 
@@ -80,7 +104,11 @@ class Executor:
         self._under_way = 0
         self._places: Counter[Hashable] = Counter()
         """The number of operations under way for each cap."""
-        self._arrived: list[_Job] = []
+        self._arrived: RoundRobin[_Job] = RoundRobin()
+        self._outcomes: RoundRobin[tuple[_Job, Outcome]] = RoundRobin()
+        """Operations whose commit has been made, or has failed."""
+        self._is_called = False
+        """Whether the loop is to call `_take_turns`."""
         self._waiting: list[tuple[_Job, Pending]] = []
         """Operations at their commit, for the next transaction."""
         self._committing = False
@@ -133,30 +161,53 @@ class Executor:
     # On the event loop.
 
     def _arrive(self, job: _Job) -> None:
-        self._arrived.append(job)
-        if len(self._arrived) == 1:
-            self._loop.call_soon(self._begin)  # in the loop's next round, together with others
+        self._arrived.put(job.cap, job)
+        self._call_soon()
 
-    def _begin(self) -> None:
-        """Begin all operations that have arrived, with one check for changes by other processes.
+    def _call_soon(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._take_turns)  # in the loop's next round, together with others
+
+    def _take_turns(self) -> None:
+        """Advance operations for a moment, one of each cap in turn. The rest waits until the loop has read and sent.
+
+        So a cap with hundreds of calls under way delays another cap's only call by a moment, not by hundreds of calls.
+        """
+        self._is_called = False
+        end = perf_counter() + _TURN_SECONDS
+        while self._outcomes:
+            self._advance(*self._outcomes.take())
+            if perf_counter() >= end:
+                break
+        self._begin(perf_counter() + _TURN_SECONDS)
+        if self._waiting and not self._committing:
+            self._commit_waiting()
+        if self._arrived or self._outcomes:
+            self._call_soon()
+
+    def _begin(self, end: float) -> None:
+        """Begin operations that have arrived, with one check for changes by other processes.
 
         If there are changes, reading them may take long, so the operations do it on the slow lane.
         """
-        arrived, self._arrived = self._arrived, []
+        if not self._arrived:
+            return
         try:
             with self._together() as nothing_new:
-                for job in arrived:
+                while self._arrived:
+                    job = self._arrived.take()
                     if job.is_idle:
                         self._drop(job)
                     elif nothing_new:
                         self._advance(job, None)
                     else:
                         self._slow.put(job)
+                    if perf_counter() >= end:
+                        break
         except Exception as error:  # noqa: BLE001 - the store cannot be read: each of them hears of it
-            for job in arrived:
-                self._finish(job, None, error)
-        if self._waiting and not self._committing:
-            self._commit_waiting()
+            while self._arrived:
+                self._finish(self._arrived.take(), None, error)
 
     def _advance(self, job: _Job, outcome: Outcome | None) -> None:
         """Advance an operation to its next commit, its end, or a slow step."""
@@ -186,11 +237,9 @@ class Executor:
 
     def _committed(self, group: Sequence[tuple[_Job, Pending]], outcomes: Sequence[Outcome]) -> None:
         for (job, _), outcome in zip(group, outcomes, strict=True):
-            self._advance(job, outcome)
-        if self._waiting:
-            self._commit_waiting()
-        else:
-            self._committing = False
+            self._outcomes.put(job.cap, (job, outcome))
+        self._committing = False
+        self._take_turns()
 
     def _await_loads(self, job: _Job, step: Loading) -> None:
         """Advance an operation when its shelves are loaded, its patience is over, or its caller has gone.

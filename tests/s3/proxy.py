@@ -11,7 +11,7 @@ import select
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -38,6 +38,10 @@ class Proxy(socketserver.ThreadingTCPServer):
         """How many requests were answered by the way itself."""
         self.cut_short = 0
         """How many answers came with less than they should."""
+        self.holds: Callable[[bytes], bool] = lambda _: False
+        """Whether a request gets no further, and no answer, until its client gives up."""
+        self.holding = threading.Event()
+        """Set by the first request that is held."""
         self._lose = 0
         self._cut: list[tuple[bytes, str]] = []
         self._refuse = 0
@@ -135,6 +139,8 @@ class _Connection(socketserver.BaseRequestHandler):
             for source in [sides[ready] for ready, _ in waiting.poll()]:
                 data = source.recv(_CHUNK)
                 if source is self.request and _BEGINS.match(data):
+                    if self.server.holds(data):
+                        return self._hold()
                     if refusal := self.server.refusal(data):
                         return self._refuse(refusal)
                     is_lost = data.startswith(b"PUT ") and self.server.is_lost()
@@ -149,6 +155,13 @@ class _Connection(socketserver.BaseRequestHandler):
         """Answer, then wait for the client to close: what it still sends must not reset the connection."""
         self.request.sendall(refusal)
         self.request.shutdown(socket.SHUT_WR)
+        self._drain()
+
+    def _hold(self) -> None:
+        self.server.holding.set()
+        self._drain()
+
+    def _drain(self) -> None:
         while self.request.recv(_CHUNK):
             pass
 

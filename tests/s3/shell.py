@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Done
+from tests.s3.proxy import proxied
 from tests.s3.servers import Server
 
-PATIENCE = 60
+PATIENCE = 300
 
 
 class Shell:
@@ -35,6 +36,16 @@ class Shell:
         for secret in (self.server.login.secret, more.get("AWS_SECRET_ACCESS_KEY", self.server.login.secret)):
             assert secret not in out + err
         return Done(child.returncode, out, err)
+
+    def killed_at(self, words: list[str], holds: Callable[[bytes], bool]) -> None:
+        """Kill a command at its first request for which `holds` is true, and at none before, however fast it is."""
+        with proxied(self.server.endpoints[0]) as way:
+            way.holds = holds
+            with self.start(*words, AWS_ENDPOINT_URL=way.endpoint) as child:
+                is_held = way.holding.wait(PATIENCE)
+                child.send_signal(signal.SIGKILL)
+                out, err = child.communicate(timeout=PATIENCE)
+        assert is_held, out + err
 
     def killed(self, words: list[str], when: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Start a command, and kill it as soon as something is so."""

@@ -13,7 +13,7 @@ import pytest
 from tests.s3 import daemons, install
 from tests.s3.daemons import Daemons, NotStarted
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 OWNER = """
 import signal
 from tests.s3.daemons import Daemons

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.s3.servers import Server
 
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 
 
 class Worker:

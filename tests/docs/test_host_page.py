@@ -47,10 +47,10 @@ def test_page_gives_the_other_limits() -> None:
     assert f"{limits.prompt_block:,} characters" in HOOKS["`system_prompt_block`"][2]
     assert f"{limits.compressed:,} characters" in HOOKS["`on_pre_compress`"][2]
     assert HOOKS["`shutdown`"][2] == f"{limits.drain:g} s to drain, {limits.shutdown:g} s for itself"
-    text = PAGE.read_text()
+    text = " ".join(PAGE.read_text().split())
     assert f"up to {limits.catching_up:g} s (`Limits(catching_up=...)`)" in text
-    assert f"within {limits.initialize:g} s;\na provider that raises there" in text
-    assert f"({limits.asking_threads} for\ncalls that somebody waits for, {limits.keeping_threads} for" in text
+    assert f"within {limits.initialize:g} s; a provider that raises there" in text
+    assert f"({limits.asking_threads} for calls that somebody waits for, {limits.keeping_threads} for" in text
 
 
 @pytest.mark.requirement("project-docs")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.day_arithmetic import Days, day, days, months, shifted_months, week, years
+from strongroom.engines.dates.day_arithmetic import Days, dates, day, days, months, shifted_months, week, years
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import FUTURE, OPEN, PAST, Moment
 
@@ -84,7 +84,7 @@ def _date(match: re.Match[str], moment: Moment) -> list[Days]:
 
     def option(year: int) -> list[Days]:
         crossed = (last_month, last) < (month, first)
-        return days(day(year, month, first), day(year + crossed, last_month, last))
+        return dates((year, month, first), (year + crossed, last_month, last))
 
     if match["y"]:
         return option(_number(match["y"]))

@@ -32,6 +32,11 @@ def days(first: int | None, last: int | None) -> list[Days]:
     return [(max(first, FIRST), min(last, LAST))]
 
 
+def dates(first: tuple[int, int, int], last: tuple[int, int, int]) -> list[Days]:
+    """From one date to another, each as year, month and day."""
+    return days(day(*first), day(*last))
+
+
 def one(number: int | None) -> list[Days]:
     return days(number, number)
 

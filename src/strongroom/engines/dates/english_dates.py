@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.day_arithmetic import Days, day, days, months, part
+from strongroom.engines.dates.day_arithmetic import Days, dates, months, part
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import Moment
 from strongroom.engines.dates.numeric import YEAR
@@ -69,7 +69,7 @@ def _is_month(match: re.Match[str], moment: Moment) -> bool:
 def _range(first_month: int, first: int, last_month: int, last: int, year: int, last_year: int) -> list[Days]:
     if last_year == year and (last_month, last) < (first_month, first):
         last_year += 1  # from 28 December to 3 January
-    return days(day(year, first_month, first), day(last_year, last_month, last))
+    return dates((year, first_month, first), (last_year, last_month, last))
 
 
 def _dated(match: re.Match[str], moment: Moment, first: tuple[int, int], last: tuple[int, int]) -> list[Days]:
@@ -192,7 +192,7 @@ def _day_alone(match: re.Match[str], moment: Moment) -> list[Days]:
 
     def option(offset: int) -> list[Days]:
         year, month = divmod(index + offset, 12)
-        return days(day(year, month + 1, first), day(year, month + 1, last))
+        return dates((year, month + 1, first), (year, month + 1, last))
 
     if match["of"]:
         return option({"last": -1, "next": 1}.get(match["of"], 0))

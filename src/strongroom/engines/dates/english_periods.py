@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from strongroom.engines.dates.day_arithmetic import Days, day, days, months, part, season, years
+from strongroom.engines.dates.day_arithmetic import Days, dates, days, months, part, season, years
 from strongroom.engines.dates.english_dates import AFTER_YEAR, FIRST_WHICH, THINGS, WHICH
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import Moment
@@ -80,7 +80,7 @@ def _feast(match: re.Match[str], moment: Moment) -> list[Days]:
     month, first, last = _FEASTS[name]
 
     def option(year: int) -> list[Days]:
-        return days(day(year, month, first), day(year, month, last))
+        return dates((year, month, first), (year, month, last))
 
     if match["y"]:
         return option(int(match["y"]))

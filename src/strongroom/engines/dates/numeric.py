@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.day_arithmetic import Days, day, days, months, one
+from strongroom.engines.dates.day_arithmetic import Days, dates, day, days, months, one
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import Moment
 
@@ -56,7 +56,7 @@ def _bare(match: re.Match[str], moment: Moment) -> list[Days]:
         return []
     crossed = (last_month, last) < (month, number)
     return moment.each_year(
-        lambda year: days(day(year, month, number), day(year + crossed, last_month, last)),
+        lambda year: dates((year, month, number), (year + crossed, last_month, last)),
         match,
     )
 

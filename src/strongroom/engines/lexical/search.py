@@ -14,7 +14,7 @@ from strongroom.engines.lexical import python_reference, signals, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS
 from strongroom.engines.lexical.query import Question
-from strongroom.engines.lexical.term_weights import Size, Terms, WhenTerm, when_term
+from strongroom.engines.lexical.term_weights import Size, Terms, WhenTerm, days_in, when_term
 from strongroom.model import Line, LineId
 
 _Found = tuple[list[tuple[int, int, float]], bool, bool]
@@ -53,19 +53,20 @@ def best(
 
     Lines in `without` are excluded. None if no line has to do with the question.
     """
+    size = Size.of(indexes)
+    limits = size.limits(pruned=pruned, cut=cut)
+    when = when_term(question, indexes, size)
     if kernel is None:
-        sought = Terms.of(question, indexes, pruned=pruned, cut=cut)
+        sought = Terms.of(question, indexes, size, limits, when)
         if sought is None:
             return None
         numbers = [index.numbers(without) for index in indexes]
         return SearchResult(
             python_reference.rank(question, sought, indexes, numbers) if k > 0 else [], sought.is_pruned, sought.is_cut
         )
-    size = Size.of(indexes)
-    when = when_term(question, indexes, size)
     days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
-    if when is not None and (sought := Terms.of(question, indexes, pruned=pruned, cut=cut)):
-        days = [sought.days_of(place, index) for place, index in enumerate(indexes)]
+    if when is not None:
+        days = days_in(question, indexes, size, limits, when)
     found = kernel(
         [(index.columns, of_index) for index, of_index in zip(indexes, days, strict=True)],
         question.words,
@@ -74,7 +75,7 @@ def best(
         signals.SUBSTANCES,
         ASKS,
         min(k, size.lines),
-        (*size.limits(pruned=pruned, cut=cut), term_weights.MOST_WORDS, term_weights.SHORTLIST),
+        (*limits, term_weights.MOST_WORDS, term_weights.SHORTLIST),
         _numbers(question, size, when, indexes),
     )
     if found is None:

@@ -7,7 +7,8 @@ days, and the reverse, without a rule for either.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -158,12 +159,15 @@ class Terms(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, question: Question, indexes: Sequence[LexicalIndex], *, pruned: bool = True, cut: bool = True
+        cls,
+        question: Question,
+        indexes: Sequence[LexicalIndex],
+        size: Size,
+        limits: tuple[int, int],
+        when: WhenTerm | None,
     ) -> Terms | None:
-        """The terms of a question, or None if no line has to do with it. `pruned` and `cut` allow leaving lines out."""
-        size = Size.of(indexes)
-        words, is_cut = word_terms(question, indexes, size, *size.limits(pruned=pruned, cut=cut))
-        when = when_term(question, indexes, size)
+        """The terms of a question, or None if no line has to do with it; `limits` are those of `Size.limits`."""
+        words, is_cut = word_terms(question, indexes, size, *limits)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
@@ -172,14 +176,24 @@ class Terms(msgspec.Struct, frozen=True):
 
     def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:
         """The strength of the days looked for in each line of the index at this place."""
-        if self.when is None:
-            return {}
-        words = self.words
+        return self.when.strengths(index, lambda: _lines_with(self.words, place)) if self.when is not None else {}
 
-        def matched() -> Iterable[int]:
-            return (packed >> TF_BITS for word in words if not word.common for packed in word.places[place])
 
-        return self.when.strengths(index, matched)
+def days_in(
+    question: Question, indexes: Sequence[LexicalIndex], size: Size, limits: tuple[int, int], when: WhenTerm
+) -> list[dict[int, float]]:
+    """The same for each index. The words are looked up only where more lines than count were written on the days."""
+    words = cache(lambda: word_terms(question, indexes, size, *limits)[0])
+
+    def matched(place: int) -> Iterator[int]:
+        return _lines_with(words(), place)
+
+    return [when.strengths(index, partial(matched, place)) for place, index in enumerate(indexes)]
+
+
+def _lines_with(words: Iterable[Term], place: int) -> Iterator[int]:
+    """The lines of one index that a word found."""
+    return (packed >> TF_BITS for word in words if not word.common for packed in word.places[place])
 
 
 def word_terms(

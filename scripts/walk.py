@@ -60,7 +60,7 @@ BOUNDS: Mapping[str, Bound] = {
     "Memory.put": Bound(files=18, calls=44, climbs=0),
     "Memory.get": Bound(files=25, calls=56, climbs=0, outside=16),
     "HTTP get": Bound(files=32, calls=80, climbs=0),
-    "prefetch": Bound(files=41, calls=127, climbs=0),
+    "prefetch": Bound(files=41, calls=107, climbs=0),
     "sync_turn": Bound(files=36, calls=109, climbs=0),
 }
 

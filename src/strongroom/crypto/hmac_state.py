@@ -56,14 +56,16 @@ class HmacState:
         outer.update(inner.digest())
         return outer.digest()
 
-    def digest_of(self, *parts: str | bytes | int) -> bytes:
-        """The digest of parts, joined as `context` does."""
-        return self.digest(context(*parts))
+    def digest_of(self, *parts: str | bytes | int, prefix: bytes = b"") -> bytes:
+        """The digest of parts, joined as `context` does; `prefix` is what it made of those that come first."""
+        return self.digest(prefix + context(*parts))
 
     def expand(self, info: bytes, size: int) -> bytes:
         """HKDF-Expand (RFC 5869, 2.3): `size` bytes for what `info` names."""
         block = made = self.digest(info + b"\1")
+        number = 1
         while len(made) < size:
-            block = self.digest(block + info + bytes([len(made) // len(block) + 1]))
+            number += 1
+            block = self.digest(block + info + number.to_bytes(1, "big"))
             made += block
         return made[:size]

@@ -16,7 +16,7 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.hmac_state import HmacState, context
 from strongroom.errors import Tampered
 
 HASH_SIZE = 32
@@ -82,14 +82,14 @@ class EdgeMac:
     """Authenticates the edge of a vault's tree with an HMAC under the vault's tag key."""
 
     def __init__(self, vault_id: str, tag_key: bytes) -> None:
-        self._vault_id = vault_id
+        self._prefix = context("strongroom/head/v1", vault_id)
         self._keyed = HmacState(tag_key)
 
     def __repr__(self) -> str:
         return "<vault mac redacted>"
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
-        return self._keyed.digest_of("strongroom/head/v1", self._vault_id, size, peaks, time)
+        return self._keyed.digest_of(size, peaks, time, prefix=self._prefix)
 
 
 def tree_hash(leaves: Iterable[bytes]) -> bytes:

@@ -328,7 +328,9 @@ class DecisionRecorder:
     def marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
         """The marks of the effects, under the tags of the actor that `keys` belong to, or of the vault."""
         names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
-        if keys is None:
-            return marks(effects, {name: (self.state.records.vault_tag(name), VAULT) for name in names})
-        vault = {name: (self.state.records.vault_tag(name), VAULT) for name in names if not name.startswith(ACTORS)}
-        return marks(effects, vault | {name: keys.object_tags(name) for name in names if name not in vault})
+        vault_tag = self.state.records.vault_tag
+        tags = {
+            name: keys.object_tags(name) if keys and name.startswith(ACTORS) else (vault_tag(name), VAULT)
+            for name in names
+        }
+        return marks(effects, tags)

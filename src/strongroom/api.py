@@ -1,4 +1,4 @@
-"""What travels between a caller and a vault: one struct for each call, one for each answer, one shape for errors.
+"""The types that travel between a caller and a vault: a struct for each call and each answer, and one for errors.
 
 The embedded vault, the HTTP server, the MCP tools and the client share these types. Pure: no transport, no I/O. No
 memory call has an actor field: the cap alone says whose memory it is. A mint names the actor of the new cap, and the

@@ -112,7 +112,7 @@ def neutral(text: str) -> str:
 
 
 def neutral_field(text: str) -> str:
-    """The same for a short field, which must stay on one line."""
+    """`neutral` for a short field, which must stay on one line."""
     return neutral(text).replace("\n", " ").replace("\t", " ")
 
 

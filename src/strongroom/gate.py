@@ -98,7 +98,7 @@ class Revocations:
 
 
 class _Verified(NamedTuple):
-    """A cap, and what it has in common with those that it was narrowed or renewed from."""
+    """A verified cap, and the number that it shares with all caps narrowed or renewed from the same one."""
 
     cap: Cap
     lineage: int
@@ -169,9 +169,9 @@ class Gate:
         return None if found is None else found.cap
 
     def lineage(self, token: str, now: int) -> int | None:
-        """What a signed cap has in common with all that was narrowed or renewed from it; it may be revoked or ended.
+        """The number that a signed cap shares with all caps narrowed or renewed from it. None if it was never signed.
 
-        None for what was not signed.
+        It may be revoked or expired.
         """
         try:
             return self._verify(token, now).lineage
@@ -211,7 +211,7 @@ def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:
 
 
 def _voided(held: Cap, not_before: int) -> str:
-    """What is said of an actor's voided caps.
+    """The reason to give for an actor's voided caps.
 
     The moment is for holders of a cap made for this actor alone: anyone with a scope can narrow it to any name in it,
     and is not to learn when others were revoked or erased.

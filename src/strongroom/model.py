@@ -75,7 +75,9 @@ class Op(StrEnum):
 
 
 class DataClass(StrEnum):
-    """Which data a cap is for. Nothing serves `credentials`: a cap for it never opens memory, nor the reverse."""
+    """The class of data that a cap is for. Nothing serves `credentials`: a cap for it never opens memory, nor the
+    reverse.
+    """
 
     MEMORY = "memory"
     CREDENTIALS = "credentials"
@@ -83,7 +85,7 @@ class DataClass(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a line is."""
+    """The kind of a line."""
 
     TURN = "turn"
     FACT = "fact"
@@ -96,7 +98,7 @@ _KINDS = {str(kind): kind for kind in Kind}
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
-    """Where a line came from: the cap's links and holder, the source it came in by, and when it was recorded."""
+    """The origin of a line: the cap's links and holder, the source it came in by, and when it was recorded."""
 
     links: tuple[LinkId, ...]
     holder: str

@@ -1,4 +1,4 @@
-"""Where the vault, its keys and the configuration file are, and how to open the vault with them.
+"""The paths of the vault, its keys and the configuration file, and how to open the vault with them.
 
 The vault: the one that the caller names, else `STRONGROOM_VAULT`, else a place in the user's data directory. Its keys:
 those in the environment if there are any, else the files in the vault's key directory, which a passphrase may encrypt.
@@ -70,12 +70,12 @@ def find(vault: str | None = None) -> Settings:
 
 
 def default_vault() -> Path:
-    """Where the vault is by default."""
+    """The vault's default path."""
     return Path(platformdirs.user_data_dir("strongroom")) / "vault"
 
 
 def config_path() -> Path:
-    """Where the configuration file is, or would be."""
+    """The path of the configuration file, whether or not it exists."""
     given = os.environ.get("STRONGROOM_CONFIG")
     return Path(given) if given else Path(platformdirs.user_config_dir("strongroom")) / "config.toml"
 

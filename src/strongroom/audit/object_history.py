@@ -1,4 +1,4 @@
-"""What several logs together say about the objects of a store. Pure.
+"""The history of a store's objects according to several logs. Pure.
 
 One worker's entries are in the order in which it began them: it wrote an entry only after checking the conditions of
 the earlier ones. Entries of different workers are ordered by their times alone, and clocks differ: statements within

@@ -50,7 +50,7 @@ class Unsettled(msgspec.Struct, frozen=True):
 
 
 class Sighting(NamedTuple):
-    """What was seen of one log's unsettled entries: the parts that were there, and those that were missing."""
+    """The parts seen of one log's unsettled entries, and those missing."""
 
     there: frozenset[Part] = frozenset()
     missing: frozenset[Part] = frozenset()

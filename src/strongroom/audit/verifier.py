@@ -100,7 +100,7 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, dict=True):
-    """What the store must hold according to the log: for each owner's tag, the last mark of each object."""
+    """The objects that the store must hold according to the log: for each owner's tag, the last mark of each object."""
 
     size: int = 0
     owners: dict[str, dict[str, Mark]] = {}

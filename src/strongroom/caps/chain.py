@@ -194,7 +194,7 @@ def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) ->
 
 @dataclass(slots=True)
 class _Proven:
-    """What verification has established so far."""
+    """The state of a verification so far."""
 
     links: list[LinkId]
     actor: str | None

@@ -193,7 +193,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
-    """Where the fields of a call go: query parameters, headers, body."""
+    """The places of a call's fields in the request: query parameters, headers, body."""
     if not isinstance(call, api.ReadProfile | api.WriteProfile):
         return None, {}, None if call.method == "GET" else _encode(call)
     params = None if call.namespace is None else {"namespace": call.namespace}

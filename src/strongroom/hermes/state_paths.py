@@ -98,7 +98,7 @@ def claim(places: Places, home: HermesHome) -> None:
 
 
 def _holder(places: Places) -> bytes | None:
-    """The home that a directory says it belongs to, if that still exists with a policy."""
+    """The home that a state directory is recorded to belong to, if it still exists with a policy."""
     said = _said(places)
     return said if said and os.path.exists(os.path.join(said, os.fsencode(FILE))) else None
 

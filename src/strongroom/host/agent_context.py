@@ -1,4 +1,4 @@
-"""What an agent was built for, and how much of memory it may use.
+"""An agent's purpose, and how much of memory it may use.
 
 Runtimes build agents for conversations, and short-lived ones too: to compress a history, to review one in the
 background, to run a scheduled task. A short-lived agent must not open a session with a provider, because nobody would

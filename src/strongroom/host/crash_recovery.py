@@ -29,7 +29,7 @@ class Recovered:
 
     handed_over: int = 0
     left: int = 0
-    """Turns that stay in the journal: their provider is another one, is not available, or refused them."""
+    """Turns that stay in the journal, because their provider is another one, is not available, or refused them."""
     damaged: int = 0
     """Journals with a part that cannot be read. A copy is set aside under the name `*.damaged`."""
 

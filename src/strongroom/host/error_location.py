@@ -1,4 +1,4 @@
-"""Where in a provider's code an error was raised: file name and line, without paths of this machine."""
+"""The place in a provider's code that raised an error: file name and line, without paths of this machine."""
 
 from __future__ import annotations
 

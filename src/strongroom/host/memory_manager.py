@@ -228,7 +228,7 @@ class MemoryManager:
             log.warning("a turn came after the end of its session and is not kept")
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
-        """What the providers want to keep of messages that are about to be summarised."""
+        """Ask the providers for text to keep of messages that are about to be summarised."""
         limit = self._limits.on_pre_compress
         said = (one.text("on_pre_compress", self._left(one, limit), list(messages)).strip() for one in self._telling)
         return recall_fence.within("\n\n".join(block for block in said if block), self._limits.compressed)

@@ -133,7 +133,7 @@ class MemoryProvider(ABC):
         """Called when a subagent came back to this agent. The subagent itself has no provider."""
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
-        """What to keep of the messages that are about to be summarised; empty for nothing."""
+        """The text to keep of messages that are about to be summarised; empty for nothing."""
         return ""
 
     def on_session_switch(

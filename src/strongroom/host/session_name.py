@@ -55,7 +55,7 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Strategy(StrEnum):
-    """Which conversations share a session if neither a title nor a gateway key decides."""
+    """The rule for which conversations share a session, if neither a title nor a gateway key decides."""
 
     PER_SESSION = "per-session"
     """Each run of the agent has a session of its own."""

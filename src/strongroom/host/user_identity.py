@@ -32,7 +32,7 @@ from strongroom.host.agent_session import AgentSession
 from strongroom.host.session_name import LENGTH, hash_name
 
 KEYS = ("peer_name", "ai_peer", "pin_user_peer", "user_peer_aliases", "runtime_peer_prefix")
-"""The settings, which are also what a cached agent depends on."""
+"""The names of the settings."""
 
 _SPELLINGS = {
     **{key: key for key in KEYS},

@@ -40,7 +40,7 @@ _OTHER_FILES = 256
 
 @dataclass(frozen=True, slots=True)
 class ListenPlace:
-    """Where to listen: an address and a port (0: any free one), or a unix socket."""
+    """The address to listen on: a host and port (0: any free one), or a unix socket."""
 
     address: str = "127.0.0.1"
     port: int = PORT

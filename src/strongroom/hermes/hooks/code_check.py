@@ -1,4 +1,4 @@
-"""What Python code reaches for, by its syntax tree, with texts followed through names and calls.
+"""Finds what Python code reaches for, in its syntax tree, following texts through names and calls.
 
 Values are computed as far as texts go: joined, formatted, decoded, as paths, from the environment. A call that is not
 known to use names only is assumed to read its arguments, like an unknown program.

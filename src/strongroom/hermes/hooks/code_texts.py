@@ -1,4 +1,4 @@
-"""What code in languages other than Python reaches for, by its string literals.
+"""Finds what code in languages other than Python reaches for, in its string literals.
 
 No syntax is known except for how strings are written and joined. The use of a string is guessed from words beside it,
 such as `read` or `exec`.

@@ -1,4 +1,4 @@
-"""What one simple command reaches for: its program, its operands, and what it runs or prints."""
+"""Finds what one simple command reaches for: its program, its operands, and what it runs or prints."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from strongroom.hermes.hooks.program_tables import names
 from strongroom.hermes.hooks.shell_parser import ANY, UNKNOWN
 
 HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
-"""What an agent may run: verbs that show no memory and change nothing."""
+"""The verbs that an agent may run: they show no memory and change nothing."""
 
 VERBS = names(
     "audit backup cap erase export forget get hook import init list mcp migrate namespaces profile provider put "

@@ -1,4 +1,4 @@
-"""What commands reach for: a script is followed command by command, as a shell would, and every word is checked.
+"""Finds what commands reach for: a script is followed command by command, as a shell would, and every word is checked.
 
 Tracked on the way are variables, the working directory, the output of `echo` and `find`, and files that the script
 itself wrote. Nested commands (`sh -c`, `eval`, `xargs`, `find -exec`, `sudo`, code for an interpreter) are followed

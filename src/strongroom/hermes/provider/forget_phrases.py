@@ -24,7 +24,7 @@ from strongroom.hermes.provider.privacy_phrases import fold
 _LOOKED_AT = 1000
 """How many characters at either end of a text are searched for a request."""
 _GAP = ".{0,80}?"
-"""What may be between the words of a request, within one sentence."""
+"""The text allowed between the words of a request, within one sentence."""
 _SENTENCE = re.compile(r"[.!?;\n\u3002\uff01\uff1f\uff1b\u061f\u0964]+")
 
 # For each language: stems, one of which is in every request; requests; and look-alikes, which are removed before

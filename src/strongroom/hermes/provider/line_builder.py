@@ -37,13 +37,13 @@ def said_in(text: str) -> str:
 
 
 def comparable(speaker: Speaker, user: str) -> str:
-    """The digest by which a turn is known in a history, whoever in a shared chat said it."""
+    """The digest that identifies a turn in a history; in a shared chat, without the speaker's name."""
     said = privacy_phrases.speaker(user)[1] if speaker.is_shared else user
     return digest(said_in(said))
 
 
 def hear(view: SpeakerView, message: str, session_id: str, before: Heard | None = None) -> Heard:
-    """What a person said, with the namespace by the owner's rules. Returns `before` if nothing has changed."""
+    """A person's text, with the namespace chosen by the owner's rules. Returns `before` if nothing has changed."""
     grounds = view.look.grounds
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before

@@ -54,7 +54,7 @@ class AccessRecord:
 
 @dataclass(frozen=True, slots=True)
 class HomeForgotten:
-    """What was forgotten, what is left of the same turns, and lines that may say the same."""
+    """The forgotten lines, those left of the same turns, and lines that may say the same."""
 
     gone: Gone
     left: Sequence[LineInfo] = ()

@@ -40,9 +40,9 @@ class Asked(Enum):
     NOTHING = "nothing"
     THIS_TURN = "this turn"
     OFF = "off"
-    """From this turn on nothing is stored."""
+    """Nothing is stored from this turn on."""
     ON = "on"
-    """From this turn on it is stored again, this turn too."""
+    """Storing resumes, with this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def _note_ends(text: str) -> list[int]:
 
 
 def _letters(name: str) -> str:
-    """The part of a name that is left when a runtime makes it harmless."""
+    """The part of a name that remains after a runtime has sanitised it."""
     return "".join(one for one in name.casefold() if one.isalnum()) or " ".join(name.split())
 
 

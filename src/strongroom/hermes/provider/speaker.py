@@ -89,7 +89,7 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No memory is opened, with the reason."""
+    """The result for a conversation that opens no memory, with the reason."""
 
     reason: str
 

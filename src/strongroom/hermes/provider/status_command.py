@@ -28,7 +28,7 @@ _WALLS = {
 
 
 def report(home: ProviderHome) -> dict[str, Any]:
-    """Where memory is, what its cap allows, what waits and what does not work."""
+    """The state of memory: where it is, what its cap allows, what waits and what does not work."""
     parts, policy = home.parts, home.policy
     cap, unread = _cap(home)
     waiting = parts.spool.waiting()

@@ -29,7 +29,7 @@ ID_KEY_SIZE = 32
 _PART = 5
 """Bytes of an id that name its turn; as many are its hash."""
 _TURN_FROM, _HASH_FROM = 10, 18
-"""Where the name of the turn begins in an id, and where the hash does."""
+"""The offsets in an id of the turn's name and of the hash."""
 _REMEMBERED = 16
 """Turns that are always remembered. Older ones only while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

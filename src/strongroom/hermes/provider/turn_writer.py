@@ -1,7 +1,7 @@
-"""What is stored of a conversation: turns, notes of the built-in memory, other agents' results.
+"""Stores a conversation: turns, notes of the built-in memory, other agents' results.
 
-Not what is off the record, by phrase, by chat or by platform. `line_builder` makes the lines, `delivery` stores them,
-and `undo` takes them back.
+Whatever is off the record, by phrase, by chat or by platform, is not stored. `line_builder` makes the lines, `delivery`
+stores them, and `undo` takes them back.
 """
 
 from __future__ import annotations

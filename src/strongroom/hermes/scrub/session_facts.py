@@ -21,7 +21,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Who spoke where, as far as recorded; otherwise empty."""
+    """The speaker and the place of a session, as far as recorded; otherwise empty."""
 
     platform: str = ""
     user_id: str = ""

@@ -21,7 +21,7 @@ class Report:
     subject: str
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
-    """What could not be tested, in sentences."""
+    """The parts that could not be tested, in sentences."""
 
     @property
     def failed(self) -> tuple[Result, ...]:

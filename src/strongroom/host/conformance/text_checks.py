@@ -80,7 +80,9 @@ def forged_marks(stage: CheckStage) -> str:
 
 
 def _shown_by(memory: MemoryManager, patience: float) -> str:
-    """What the host shows as soon as the line is in it. Asked until then, because a provider may show it once."""
+    """The host's text that contains the line. Every answer on the way is read, because a provider may show it once
+    only.
+    """
     shown = ""
 
     def back() -> bool:

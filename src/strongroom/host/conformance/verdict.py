@@ -37,12 +37,12 @@ class Check:
 
     id: str
     title: str
-    """What holds if it passes, as a sentence."""
+    """The property that holds if it passes, as a sentence."""
     does: str
     why: str
     run: Callable[[CheckStage], str]
     seconds: float = 60.0
-    """Seconds before its process is ended and it counts as failed."""
+    """The time limit. A check that takes longer is ended with its process, and fails."""
 
 
 @dataclass(frozen=True, slots=True)

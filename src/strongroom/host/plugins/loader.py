@@ -203,7 +203,7 @@ class _Registry:
 
     @property
     def instead(self) -> str:
-        """What `register` did instead of registering a provider."""
+        """A description of what `register` did instead of registering a provider."""
         called = ", ".join(f"ctx.{name}" for name in self.ignored)
         calls = f"called {called}, which the host ignores, and never" if called else "never called"
         return f"its register(ctx) {calls} register_memory_provider"
@@ -264,7 +264,7 @@ def _classes(module: ModuleType) -> Iterator[type]:
 
 
 def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
-    """How many arguments it takes, or must be given; -1 if that cannot be known."""
+    """How many arguments a callable accepts, or with `needed` requires; -1 if that cannot be known."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What is known of a plugin without running it: the beginning of its code, its `plugin.yaml`, and what it lacks.
+"""A plugin's description, read without running it: the beginning of its code, its `plugin.yaml`, and what it lacks.
 
 The manifest explains, it never refuses: a plugin may do without a package that it names, or take its key from a file of
 its own. Without PyYAML, or if the file is malformed, `problem` says so and the plugin still loads. The commands of
@@ -129,7 +129,7 @@ def parsed(said: object) -> Manifest:
 
 
 def needs(manifest: Manifest, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What the manifest requires and is missing, as short sentences."""
+    """The missing requirements of the manifest, as short sentences."""
     packages = [f"the package {name} is not installed" for name in missing_packages(manifest)]
     programs = [f"the program {one.name} is not found" for one in manifest.external_dependencies if not _is_there(one)]
     unset = [f"{name} is not set" for name in manifest.requires_env if not environment.get(name)]

@@ -47,7 +47,7 @@ def unavailable(one: FoundPlugin, reason: str, hint: str = "") -> ProviderUnavai
 
 
 def why(error: ProviderUnavailable, name: str) -> str:
-    """The reason alone, without the beginning that all such messages share."""
+    """The reason alone, without the first words, which all such messages share."""
     return error.message.removeprefix(_BEGINNING.format(name))
 
 

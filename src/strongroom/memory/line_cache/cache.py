@@ -1,7 +1,7 @@
-"""Shelves: the opened lines of every (actor, namespace) that is in use, in RAM and within one budget of bytes.
+"""The line cache: the decrypted lines of every (actor, namespace) in use, within one budget of bytes (LRU).
 
-The least recently used shelves go first. A shelf is loaded once however many callers wait for it, in portions that
-count towards the budget as they come (`cache_loader.py`). What a shelf is: `cached_namespace.py`.
+A shelf is loaded once however many callers wait for it, in portions that count towards the budget as they come
+(`cache_loader.py`). A shelf is defined in `cached_namespace.py`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from strongroom.model import Line, LineId
 __all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
 
 _UNREAD = 16 * 1024
-"""Characters of new lines that wait to be read into an index, unless the thread that put them must not wait."""
+"""Unread characters of new lines up to which a put leaves them for the next question."""
 
 _READ_AT_ONCE = 1024
-"""Of these, what one put reads when there are more: some 0.4 ms. All of them at once would make one put in 70 slow."""
+"""How many of these one put reads when there are more: some 0.4 ms. Reading all would make one put in 70 slow."""
 
 
 class ShelfTable:
-    """The shelves in RAM, by the prefix of their objects in the store; loads those that are asked for.
+    """The shelves in RAM, by the prefix of their objects in the store, with an LRU budget and their loads.
 
-    Together they stay within `budget` bytes, but for the one in use, which is kept whatever its size. So many
-    `loading_threads` load in the background: one, unless loading is mostly waiting for a network.
+    Their sizes stay within `budget` bytes, except that the shelf in use is kept whatever its size. `loading_threads` is
+    how many load in the background: one, unless loading mostly waits for a network.
     """
 
     def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
@@ -41,10 +41,10 @@ class ShelfTable:
         self._shelves: OrderedDict[str, CachedNamespace] = OrderedDict()
         """The shelves that are kept, least recently used first."""
         self._alive: WeakValueDictionary[str, CachedNamespace] = WeakValueDictionary()
-        """Also those that were let go of while an operation still has them: they go on hearing of changes."""
+        """Evicted shelves too, while an operation still uses them: they go on receiving changes."""
         self._loads: dict[str, Load] = {}
         self._unheard: dict[str, BaseException] = {}
-        """What loads in the background failed with, until somebody asks for that shelf again."""
+        """Failures of background loads, until a caller asks for that shelf again."""
         self._loader = Loader(loading_threads, self._has_room)
         self._bytes = 0
         self._guard = threading.Lock()
@@ -54,19 +54,20 @@ class ShelfTable:
     def find(
         self, prefix: str, birth: bytes, source: Callable[[], Source], *, waits: bool = True
     ) -> CachedNamespace | Load:
-        """The shelf of `prefix` if it is whole, or else its load, which is begun if there is none.
+        """The shelf of `prefix` if it is loaded, else its load, which is begun if there is none.
 
-        `birth` tells its keys apart from those of a namespace that was erased and made anew under the same prefix. A
-        caller that `waits` for the load finds out if it fails; another one is told what the last one failed with.
+        `birth` tells its keys from those of a namespace that was erased and created again under the same prefix. With
+        `waits`, the caller sees a failure by waiting for the load; otherwise the failure of the last load is raised
+        here.
         """
         with self._guard:
             failure = self._unheard.pop(prefix, None)
             if failure is not None and not waits:
-                raise failure  # else it would be taken for an empty shelf
+                raise failure  # an empty shelf would hide it
             shelf = self._kept(prefix)
             if shelf is None or shelf.birth != birth:
                 self.misses += 1
-                # Known to `changed` before the first line is read, so that no change can slip between.
+                # Registered with `changed` before the first line is read, so that no change can be missed.
                 shelf = self._begin(prefix, CachedNamespace(prefix, birth, source(), self._engine.index()))
             self._shelves.move_to_end(prefix)
             load = self._loads.get(prefix)
@@ -74,18 +75,18 @@ class ShelfTable:
             return shelf if load is None else load
 
     def load_in_background(self, load: Load) -> None:
-        """Have a load carried to its end by the loader's threads."""
+        """Leave a load to the loader's threads."""
         self._loader.add(load)
 
     def check(self, load: Load) -> None:
-        """Raise what a load failed with. Then it was heard, and is not told to the next caller."""
+        """Raise a load's failure, so that it is not raised for the next caller."""
         if load.failure is not None:
             with self._guard:
                 self._unheard.pop(load.shelf.prefix, None)
             load.check()
 
     def loaded_at(self, prefix: str, birth: bytes) -> CachedNamespace | None:
-        """The shelf of `prefix` if it is in RAM and whole."""
+        """The shelf of `prefix` if it is loaded."""
         with self._guard:
             shelf = self._kept(prefix)
             if shelf is None or shelf.birth != birth or prefix in self._loads:
@@ -95,11 +96,11 @@ class ShelfTable:
             return shelf
 
     def close(self) -> None:
-        """Stop what loads in the background, and wait for it."""
+        """Stop the background loads, and wait for that."""
         self._loader.close()
 
     def _kept(self, prefix: str) -> CachedNamespace | None:
-        """The shelf of `prefix`, kept again if it was let go of and some operation still has it."""
+        """The shelf of `prefix`. An evicted one that an operation still uses is kept again."""
         shelf = self._shelves.get(prefix)
         if shelf is None and (shelf := self._alive.get(prefix)) is not None:
             self._shelves[prefix] = shelf
@@ -107,7 +108,7 @@ class ShelfTable:
         return shelf
 
     def _begin(self, prefix: str, shelf: CachedNamespace) -> CachedNamespace:
-        """Put an empty shelf in its place, with its load."""
+        """Register an empty shelf, with its load."""
         if prefix in self._shelves:
             self._remove(prefix)
         self._shelves[prefix] = self._alive[prefix] = shelf
@@ -131,13 +132,13 @@ class ShelfTable:
                 self._remove(prefix)
                 self._alive.pop(prefix, None)
                 if load.failure is not None and load.is_in_background:
-                    self._unheard[prefix] = load.failure  # perhaps nobody waits for it
+                    self._unheard[prefix] = load.failure  # for the next caller: nobody may be waiting
 
     def _has_room(self) -> bool:
         return self._bytes < self._budget
 
     def drop(self, prefix: str) -> None:
-        """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
+        """Drop every shelf below `prefix`: erased, or sealed with other keys than before."""
         with self._guard:
             for name in self._below(prefix):
                 if name in self._shelves:
@@ -145,12 +146,12 @@ class ShelfTable:
                 self._alive.pop(name, None)
 
     def has(self, prefix: str, shelf: CachedNamespace) -> bool:
-        """Whether this very shelf is the one that follows changes."""
+        """Whether this shelf is the one that receives changes."""
         with self._guard:
             return self._alive.get(prefix) is shelf
 
     def loaded(self) -> list[CachedNamespace]:
-        """The shelves that are whole."""
+        """The shelves that are loaded."""
         with self._guard:
             return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loads]
 
@@ -160,7 +161,7 @@ class ShelfTable:
             return {name: self._alive[name].birth for name in self._below(prefix)}
 
     def usage(self) -> tuple[int, int]:
-        """How many shelves are held, and about how many bytes they take."""
+        """The number of shelves, and their approximate size in bytes."""
         with self._guard:
             return len(self._shelves), self._bytes
 
@@ -168,7 +169,7 @@ class ShelfTable:
         return [name for name in list(self._alive) if name.startswith(prefix)]
 
     def _grown(self, prefix: str, shelf: CachedNamespace) -> None:
-        """Count what a shelf takes now, and let go of the least recently used until all fit again."""
+        """Update a shelf's counted size, and evict the least recently used shelves until all fit again."""
         size = shelf.bytes
         self._bytes += size - shelf.counted
         shelf.counted = size
@@ -183,19 +184,19 @@ class ShelfTable:
         self._bytes -= shelf.counted
         shelf.counted = 0
         if (load := self._loads.pop(name, None)) is not None:
-            load.stop()  # those who wait for it look again
+            load.stop()  # callers that wait for it ask for the shelf again
 
 
 class LineCache(ShelfTable):
-    """All shelves in RAM: what others wrote is passed on to them, read into their indexes, and ranked."""
+    """The shelves with their changes: posted to them, read into their indexes, and then ranked."""
 
     def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
         super().__init__(engine, budget, loading_threads)
-        self._sparing = engine if isinstance(engine, Sparing) else None  # asked once: asking takes long
+        self._sparing = engine if isinstance(engine, Sparing) else None  # once: isinstance is slow
         self._unsettled: dict[str, CachedNamespace] = {}
-        """Shelves with changes that nobody has taken in or read yet."""
+        """Shelves with changes that have not been applied or read yet."""
         self._shrunk: set[str] = set()
-        """Which of them still hold something that was forgotten."""
+        """Those of them that still hold a forgotten line."""
         self.has_put_off = False
         """Whether there is anything for `let_go` to do."""
 
@@ -207,10 +208,10 @@ class LineCache(ShelfTable):
     def changed(
         self, prefix: str, name: LineId, line: Line | None, birth: bytes | None = None, *, deleted: bool
     ) -> None:
-        """Pass a change on to the shelf that the line belongs on, if it is in RAM. Calls must not overlap.
+        """Post a change to the shelf of its line, if that is in RAM. Calls must not overlap.
 
-        `line` spares reading it, where the keys of `birth` sealed it and the shelf still has those: its namespace may
-        have been erased and made anew since.
+        `line`, sealed with the keys of `birth`, saves reading it. It is used only if the shelf has these keys: its
+        namespace may have been erased and created again since.
         """
         with self._guard:
             shelf = self._alive.get(prefix)
@@ -226,12 +227,11 @@ class LineCache(ShelfTable):
                     self.has_put_off = self.has_put_off or deleted or shelf.unread_size > _UNREAD
 
     def settle(self) -> None:
-        """Read what was put since the last question, which the next one would have to do."""
+        """Read the lines put since the last question, so that the next one need not."""
         self._settle(lambda _, __: True)
 
     def let_go(self) -> None:
-        """Have what was forgotten leave the RAM, and read what has become much. May wait for readers of these
-        shelves."""
+        """Remove forgotten lines from RAM, and read new lines if there are many. May wait for readers."""
         if self._unsettled:
             self.has_put_off = False
             self._settle(
@@ -247,9 +247,9 @@ class LineCache(ShelfTable):
         self._read(meant.values(), down_to)
 
     def _read(self, shelves: Iterable[CachedNamespace], down_to: int = 0) -> None:
-        """Have shelves take in what waits, read it until `down_to` characters are left, and count what they take then.
+        """Apply changes to shelves, read lines until `down_to` characters are left, and update the counted sizes.
 
-        A line that cannot be opened stays where it is: whoever asks for it hears of it, on record.
+        A line that cannot be opened stays posted: the next reader gets the error, and it is logged.
         """
         for shelf in shelves:
             has_more = False
@@ -262,7 +262,7 @@ class LineCache(ShelfTable):
                     self._grown(shelf.prefix, shelf)
 
     def readings(self, lines: Sequence[Line]) -> bytes:
-        """What the engine would have kept of these lines; nothing if it keeps nothing."""
+        """The engine's readings of these lines; empty if it keeps none."""
         return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
 
     def rank(
@@ -273,9 +273,9 @@ class LineCache(ShelfTable):
         now: datetime,
         without: frozenset[LineId] = frozenset(),
     ) -> Sequence[Ranked]:
-        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines.
+        """Rank these shelves with the engine, and check that it returns only their lines.
 
-        The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
+        Lines in `without` are ranked like all others, so that no score depends on them, and then left out.
         """
         if any(shelf.unread_size for shelf in shelves):
             self._read(shelves)
@@ -299,6 +299,6 @@ class LineCache(ShelfTable):
         indexes = [shelf.index for shelf in shelves]
         if self._sparing is not None:
             return self._sparing.rank_without(query, indexes, k, now, without)
-        # Only those that are here make room for more: an id that names no line changes nothing.
+        # Only existing lines are added to k: an unknown id must change nothing.
         more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
         return self._engine.rank(query, indexes, k + more, now)

@@ -65,7 +65,7 @@ class Load:
         self._ended.wait()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end. False if that took longer."""
+        """Wait for the end of the load. False if it takes longer than `seconds`."""
         return self._ended.wait(seconds)
 
     def on_end(self, tell: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where a bucket is, and with which credentials: the location, the usual environment variables, and an AWS profile.
+"""A bucket's location and credentials, from the location itself, the usual environment variables and an AWS profile.
 
 None of it ever appears in a command line, a message or a log. Credentials that neither variables nor profile give are
 left to obstore: web identity, container and instance roles.

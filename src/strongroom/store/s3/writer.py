@@ -1,7 +1,7 @@
-"""The writer: carries out a commit's effects, in an order that is sound if it crashes at any point.
+"""The writer: carries out a commit's effects, in an order that leaves a valid state after a crash at any point.
 
 * An erasure begins with the actor's own head. The next step voids caps, the caller's own too, and whatever fails before
-  that can be asked for again.
+  that can be requested again.
 * Otherwise, the vault's own objects come first, and their announcement.
 * Then keys with their purges, one write for each actor, and records of caps. After these the vault is read once more,
   because they must not be used if a revocation, an erasure or a rotation came between.

@@ -1,14 +1,22 @@
-"""What an operation costs beside few other people and beside very many: requests are counted, and compared."""
+"""What an operation costs beside few other people and beside very many: requests are counted, and compared.
+
+    python -m tests.fleet.test_many_actors
+
+prints the requests of each beside 10, 1,000 and 10,000 actors, with the exponent: 0 for none more, 1 for as many more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from bench.growth import exponent
 
 import strongroom
 from strongroom import FileKeys, Token, Vault, api
@@ -141,3 +149,23 @@ def test_what_is_of_all_actors_grows_with_them_and_no_faster(
         monkeypatch.setattr(town.vault.store, "_settled", 0)
         costs[town.actors] = sum(town.requests(partial(WALKS[what], town)).values())
     assert costs[MANY] <= costs[FEW] * MANY / FEW
+
+
+def main(sizes: Sequence[int] = (FEW, MANY, 10_000)) -> None:
+    counts: dict[str, list[tuple[int, float]]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cap_index, "random_start", lambda: cap_index.CAPS)
+        for size in sizes:
+            with tempfile.TemporaryDirectory() as home:
+                town = _settled(size, Path(home), patch)
+                patch.setattr(town.vault.store, "_settled", 0)
+                walks = {what: partial(walk, town) for what, walk in WALKS.items()}
+                for what, act in ({what: act(town) for what, act in ACTS.items()} | walks).items():
+                    counts.setdefault(what, []).append((size, float(sum(town.requests(act).values()))))
+    for what, found in counts.items():
+        asked = "/".join(f"{count:,.0f}" for _, count in found)
+        sys.stdout.write(f"{what:25}{asked:25}{exponent(found):5.2f}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -23,14 +23,12 @@ METHODS, LINES, SHORT, SHORT_MODULES = 20, 450, 40, 10
 
 LARGE_CLASSES: Mapping[str, int] = {
     "ActorView": 21,
-    "Application": 25,
     "Audit": 27,
     "CachePageSet": 25,
     "CheckStage": 23,
     "FakeStore": 21,
     "FleetVerifier": 28,
     "Follower": 26,
-    "GuardedProtocol": 24,
     "MemoryManager": 35,
     "MemoryProvider": 21,
     "Reader": 27,
@@ -46,7 +44,6 @@ LARGE_CLASSES: Mapping[str, int] = {
 
 LARGE_MODULES: Mapping[str, int] = {
     "api.py": 452,
-    "server/http/application.py": 555,
     "store/s3/bucket_replica.py": 490,
 }
 """Lines of the modules that are longer. A figure may only fall, and a module of at most `LINES` loses its row."""

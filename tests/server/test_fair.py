@@ -14,7 +14,7 @@ import pytest
 from strongroom import NewLine, Token, Vault
 from strongroom.caps.chain import parse
 from strongroom.memory.stored_pages import CachePageSet
-from strongroom.server.http import application
+from strongroom.server.http import cap_calls
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
 from tests.server.holding import DEADLOCK, forgets_held, loads_held
@@ -70,7 +70,7 @@ def _all_answered(running: Running, cap: Token) -> None:
 
 def _places(running: Running) -> Counter[Hashable]:
     """How many calls of each cap are under way."""
-    return running.app._open_lanes()._places
+    return running.app._open_executor()._places
 
 
 def _wait_until(holds: Callable[[], bool]) -> None:
@@ -180,7 +180,7 @@ def test_a_cap_that_has_taken_its_share_of_time_is_slowed_down(
     slow = {"holder_rate": 0.001, "burst_seconds": 3500}
     usual = start(**slow)
     assert [usual.ask("POST", GET, small, {}).status for _ in range(5)] == [200] * 4 + [429]
-    monkeypatch.setattr(application, "_SHARE", 1e-9)
+    monkeypatch.setattr(cap_calls, "_SHARE", 1e-9)
     long = start(**slow)
     assert [long.ask("POST", GET, small, {}).status for _ in range(2)] == [200, 429]
 

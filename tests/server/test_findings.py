@@ -155,13 +155,13 @@ def test_one_caps_large_bodies_leave_room_for_anothers(start: StartThread, vault
     large = {"Content-Length": "45000", "Content-Type": "application/json"}
     with running.connect() as held, running.connect() as second, running.connect() as third:
         held.send(request("POST", "/v1/memory/get", cap, headers=large))
-        while not running.app._room._taken:
+        while not running.app._calls._room._taken:
             pass
         second.send(request("POST", "/v1/memory/get", cap, headers=large))
         assert second.answer().outcome == (503, "server_unavailable")
         third.send(request("POST", "/v1/memory/get", other, raw=b'{"query": "x"' + b" " * 44_986 + b"}"))
         assert third.answer().status == 200
-    while running.app._room._taken:
+    while running.app._calls._room._taken:
         pass
     assert running.ask("POST", "/v1/memory/get", cap, raw=b'{"query": "x"' + b" " * 44_986 + b"}").status == 200
 

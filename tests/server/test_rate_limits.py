@@ -261,7 +261,7 @@ def test_time_that_a_caps_calls_took_beside_the_loop_is_the_holders(
 ) -> None:
     running = start(holder_rate=0.001, burst_seconds=3500)
     seconds = 10_000.0
-    running.app.charge(vault.door(cap).lineage(), seconds)
+    running.app._calls.charge(vault.door(cap).lineage(), seconds)
     narrowed = strongroom.attenuate(cap, ops=["get"], now=clock)
     assert running.ask("POST", GET, narrowed, {}).outcome == LIMITED
     assert running.ask("POST", GET, bob(vault), {}).status == 200

@@ -13,7 +13,7 @@ import pytest
 
 from strongroom import NewLine, Token, Vault
 from strongroom.caps.chain import parse
-from strongroom.server.http.application import _MESSAGE_BYTE_SECONDS, _MESSAGE_SECONDS, Application
+from strongroom.server.http.cap_calls import _MESSAGE_BYTE_SECONDS, _MESSAGE_SECONDS, CapCalls
 from tests.conftest import NAMESPACES
 from tests.server.conftest import QUIET
 from tests.server.holding import DEADLOCK, forgets_held, loads_held
@@ -113,7 +113,7 @@ def test_many_forgets_of_everything_hold_up_nobody_elses_calls(
 def test_the_time_of_a_call_over_mcp_counts_against_its_cap(
     vault: Vault, cap: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strongroom.server.http.application._SHARE", 1e-9)
+    monkeypatch.setattr("strongroom.server.http.cap_calls._SHARE", 1e-9)
     body, headers = tool_call("memory_get", query="boat")
     with _serving(vault, holder_rate=0.001, burst_seconds=3500) as running:
         first = running.ask("POST", "/mcp", cap, body, headers=headers)
@@ -128,7 +128,7 @@ def test_what_the_protocol_takes_on_the_event_loop_counts_against_the_cap(
 ) -> None:
     body, headers = tool_call("memory_list")
     charged: list[float] = []
-    monkeypatch.setattr(Application, "charge", lambda _, __, seconds: charged.append(seconds))
+    monkeypatch.setattr(CapCalls, "charge", lambda _, __, seconds: charged.append(seconds))
     with _serving(vault) as running:
         answer = running.ask("POST", "/mcp", cap, body, headers=headers)
     size = len(json.dumps(body)) + len(answer.body)

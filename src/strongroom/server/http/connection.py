@@ -59,7 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.handshake is not None:
             self.handshake.end()
         self.places.add(self)
-        self._expect_head()
+        self._deadline = self.loop.call_later(self.options.head_seconds, self._too_slow)
 
     def is_waiting(self) -> bool:
         """Whether the server waits for the peer to send or read something."""
@@ -97,7 +97,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes and self._deadline is None:
-            self._expect_head()  # most heads come in one piece and need no timer
+            self._deadline = self.loop.call_later(
+                self.options.head_seconds, self._too_slow
+            )  # most heads come in one piece and need no timer
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(self.options.body_seconds, self._body_too_slow)
         # Heads and bodies that were completed by these bytes have reset the counters.
@@ -105,7 +107,7 @@ class GuardedProtocol(HttpToolsProtocol):
             max(self._head_bytes if self._in_head else 0, self._unread if self._in_body else 0)
             > self.options.header_limit
         ):
-            self._refuse(self._too_large())
+            self._refuse(_too_large(self.options))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -117,31 +119,16 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._came()
         self._in_head, self._in_body, self._unread = False, True, 0
-        if self._head_bytes > self.options.header_limit and self._head_size() > self.options.header_limit:
-            self._refuse(self._too_large())
-        elif not self._is_plain():
+        packed, self._packed = self._packed, []
+        if (
+            self._head_bytes > self.options.header_limit
+            and _head_size(self.url, self.headers) > self.options.header_limit
+        ):
+            self._refuse(_too_large(self.options))
+        elif not _is_plain(self.parser, self.url, packed):
             self.send_400_response("")
         else:
             super().on_headers_complete()
-
-    def _is_plain(self) -> bool:
-        """Whether the head is unambiguous: a known version, a path, and chunked as the only encoding."""
-        version = self.parser.get_http_version()
-        packed, self._packed = self._packed, []
-        return (
-            (version == "1.1" or version == "1.0")
-            and (self.url.startswith(b"/") or self.url == b"*")
-            and (not packed or (packed == [b"chunked"] and version == "1.1"))
-            # For an upgrade the parser would stop at the head and drop the body. None is supported.
-            and not self.parser.should_upgrade()
-        )
-
-    def _too_large(self) -> HeadersTooLarge:
-        return HeadersTooLarge(f"a request's head is at most {self.options.header_limit} bytes")
-
-    def _head_size(self) -> int:
-        """The size of the head alone: bytes that came together with it may be its body."""
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
@@ -181,9 +168,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._writing.cancel()
             self._writing = None
 
-    def _expect_head(self) -> None:
-        self._deadline = self.loop.call_later(self.options.head_seconds, self._too_slow)
-
     def _came(self) -> None:
         """Stop the read timer: what was awaited has come."""
         if self._deadline is not None:
@@ -216,6 +200,27 @@ class GuardedProtocol(HttpToolsProtocol):
             + body
         )
         self.transport.close()
+
+
+def _is_plain(parser: Any, url: bytes, packed: list[bytes]) -> bool:
+    """Whether a head is unambiguous: a known version, a path, and chunked as the only encoding."""
+    version = parser.get_http_version()
+    return (
+        (version == "1.1" or version == "1.0")
+        and (url.startswith(b"/") or url == b"*")
+        and (not packed or (packed == [b"chunked"] and version == "1.1"))
+        # For an upgrade the parser would stop at the head and drop the body. None is supported.
+        and not parser.should_upgrade()
+    )
+
+
+def _head_size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    """The size of the head alone: bytes that came together with it may be its body."""
+    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def _too_large(options: Options) -> HeadersTooLarge:
+    return HeadersTooLarge(f"a request's head is at most {options.header_limit} bytes")
 
 
 def protocol_class(options: Options, places: Connections) -> type[asyncio.Protocol]:

@@ -1,0 +1,216 @@
+"""Requests that show a cap: its rates, the room for its body, and its operation on the server's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import replace
+from time import monotonic
+from typing import Any, TypeVar
+
+from strongroom import api
+from strongroom.errors import InvalidRequest, ServerUnavailable, StrongroomError
+from strongroom.memory.local_transport import LocalTransport
+from strongroom.memory.operation import SLOW_STEP, Operation
+from strongroom.model import Op, Profile
+from strongroom.server.executor import Executor
+from strongroom.server.http.answers import KEEP_OUT, UNPROVEN, Headers, HttpAnswer, encode, slow_down
+from strongroom.server.http.request_parser import Disconnected, HttpRequest, Reader, Receive, Scope, Send, reader_of
+from strongroom.server.rate_limits import BodyBudget, Buckets, Holders
+from strongroom.server.server_options import Options
+from strongroom.strict_json import check_unique_keys
+from strongroom.vault.vault import Vault
+
+_SHARE = 0.5
+"""Seconds of the server's time that the calls of one cap may take per second, where rates are limited at all."""
+
+_LARGE = 64 * 1024
+"""The size of a body that is slow to parse."""
+
+_MESSAGE_LIMIT = 1024 * 1024
+"""Largest MCP message: a line fits many times over, and a larger one would block the event loop while it is read."""
+
+_MESSAGE_SECONDS, _MESSAGE_BYTE_SECONDS = 2e-3, 2e-8
+"""The time that the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
+
+_QUESTIONS = frozenset((Op.GET, Op.LIST, Op.SNAPSHOT))
+"""Operations whose only effect is their answer: without a caller they can be dropped."""
+
+T = TypeVar("T")
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class CapCalls:
+    """Answers calls that show a cap, over HTTP and over MCP, and charges them to it.
+
+    A request is charged to the holder of its cap: whatever was narrowed or renewed from one cap shares its rate.
+    """
+
+    def __init__(self, vault: Vault, options: Options, addresses: Buckets, executor: Callable[[], Executor]) -> None:
+        self._vault = vault
+        self._options = options
+        self._mcp_options = replace(options, body_limit=min(options.body_limit, _MESSAGE_LIMIT))
+        self._addresses = addresses
+        self._executor = executor
+        self._holders = Holders(options.holder_rate, _SHARE, options.burst_seconds)
+        self._room = BodyBudget(options.bodies_limit)
+
+    @property
+    def message_limit(self) -> int:
+        """Bytes of an MCP message at most."""
+        return self._mcp_options.body_limit
+
+    def handler(self, kind: type[api.Call[Any]]) -> Handler:
+        """The handler of one call's route."""
+        read = reader_of(kind)
+        has_body = kind.method != "GET"
+
+        async def handle(request: HttpRequest) -> HttpAnswer:
+            door, holder = self._door(request, "http")
+
+            async def prove(size: int) -> None:
+                await self._prove(request, door, holder)
+                take(size)
+
+            try:
+                if self._addresses.wait(request.neighbourhood, monotonic()) > 0:
+                    await self._prove(request, door, holder)
+                with self._room.place(holder) as take:
+                    body = await request.body(self._options, prove) if has_body else b""
+                    if body:
+                        request.check_json()
+                    performing = _performing(door, kind, read, request, body)
+                    answer = await self._carry_out(request, performing, holder, kind.op)
+            except StrongroomError as error:
+                # A refusal is a log entry and must not be free. But a forged cap must not be charged to its true
+                # holder.
+                if error.links and api.STATUS[error.reason] != UNPROVEN:
+                    self._holders.take(holder, monotonic())
+                raise
+            self._holders.take(holder, monotonic())
+            request.connection.is_proven = True
+            return answer
+
+        return handle
+
+    def _door(self, request: HttpRequest, source: str) -> tuple[LocalTransport, int]:
+        """The vault's door for the cap that is shown, and who shows it."""
+        token = request.cap()
+        door = self._vault.door(token, source=source, request=request.id)
+        holder = self._holders.of(token, door.lineage)
+        wait = self._holders.wait(holder, monotonic())
+        if wait > 0:
+            raise slow_down(wait)
+        return door, holder
+
+    async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
+        """Wait for an operation's answer. Raises Disconnected once the caller has gone; a change is made all the same.
+
+        The request is then charged as well.
+        """
+        connection = request.connection
+        if connection.is_lost:
+            doing.close()
+            raise Disconnected
+        asked = self._executor().carry_out(doing, holder, only_reads=op in _QUESTIONS)
+
+        def leave() -> None:
+            if not asked.done():
+                self._holders.take(holder, monotonic())
+                asked.set_exception(Disconnected())
+
+        connection.on_loss = leave
+        try:
+            return await asked
+        finally:
+            connection.on_loss = None
+
+    async def _prove(self, request: HttpRequest, door: LocalTransport, holder: Hashable) -> None:
+        """Raise if the cap is not valid."""
+        await self._carry_out(request, door.checking(), holder)
+        request.connection.is_proven = True
+
+    async def pass_on(self, mcp: Asgi, request: HttpRequest, receive: Receive, send: Send) -> None:
+        """Let the MCP application answer, after the cap was verified."""
+        door, holder = self._door(request, "mcp")
+        await self._prove(request, door, holder)
+        self._holders.take(holder, monotonic())
+
+        async def carry_out(doing: Operation[T], op: Op) -> T:
+            try:
+                return await self._carry_out(request, doing, holder, op)
+            except Disconnected:
+                raise ServerUnavailable("nobody waits for the answer any more") from None
+
+        state = request.scope.setdefault("state", {})
+        state["strongroom.door"], state["strongroom.carry_out"] = door, carry_out
+
+        async def prove(size: int) -> None:
+            take(size)
+
+        with self._room.place(holder) as take:
+            body = await request.body(self._mcp_options, prove)
+            if len(body) > _LARGE:
+                await self._carry_out(request, _checking_keys(body), holder)
+            else:
+                check_unique_keys(body)
+            size = len(body)
+
+            async def counted(message: Any) -> None:
+                nonlocal size
+                size += len(message.get("body", b""))
+                await send(message)
+
+            try:
+                await mcp(request.scope, _replayed(body, receive), _stamped(counted, request.id))
+            finally:
+                self.charge(holder, _MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS)
+
+    def charge(self, holder: Hashable, seconds: float) -> None:
+        """Charge a cap for the server's time that a call took. One call never blocks its cap for long."""
+        self._holders.charge(holder, monotonic(), seconds)
+
+
+def _performing(
+    door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: HttpRequest, body: bytes
+) -> Operation[HttpAnswer]:
+    """One call, from its bytes to its answer, in steps."""
+    if len(body) > _LARGE:
+        yield SLOW_STEP
+    try:
+        call = read(request, body)
+    except InvalidRequest as invalid:
+        raise (yield from door.refusing(kind, invalid)) from None  # a bad cap is reported before a bad body
+    answer = yield from door.doing(call)
+    headers: Headers = ()
+    if isinstance(answer, Profile) and answer.version:
+        headers = ((b"etag", f'"{answer.version}"'.encode()),)
+    return HttpAnswer(200, encode(answer), headers)
+
+
+def _checking_keys(body: bytes) -> Operation[None]:
+    yield SLOW_STEP
+    check_unique_keys(body)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that replays a body that was read already."""
+    given = False
+
+    async def again() -> Mapping[str, Any]:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again  # type: ignore[return-value]
+
+
+def _stamped(send: Send, request_id: str) -> Send:
+    async def stamped(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *KEEP_OUT]
+        await send(message)
+
+    return stamped

@@ -1,0 +1,62 @@
+"""Background work of a server: counts of unwritten events, checkpoints, and scrubs that were put off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from strongroom.errors import StrongroomError
+from strongroom.server import json_log
+from strongroom.server.executor import Executor
+from strongroom.server.server_options import Options
+from strongroom.vault.vault import Vault
+
+_RECORD_SECONDS = 10
+"""How often both logs get the counts of events that were not written one by one."""
+
+
+class PeriodicTasks:
+    """The periodic tasks of one server, each a coroutine that runs until it is cancelled."""
+
+    def __init__(self, vault: Vault, options: Options, lines: json_log.Sample, executor: Executor) -> None:
+        self._vault = vault
+        self._options = options
+        self._lines = lines
+        self._executor = executor
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start the tasks that the options ask for. The caller cancels them."""
+        tasks = [asyncio.create_task(self._keep_counts())]
+        if self._options.checkpoint_seconds:
+            tasks.append(asyncio.create_task(self._keep_checkpoints()))
+        if self._options.maintenance_seconds:
+            tasks.append(asyncio.create_task(self._finish_scrubs()))
+        return tasks
+
+    async def _keep_counts(self) -> None:
+        """Periodically write the counts of events that were not written one by one to both logs."""
+        while True:
+            await asyncio.sleep(_RECORD_SECONDS)
+            self._lines.tell()
+            try:
+                await self._executor.run(self._vault.sum_up_refusals)
+            except StrongroomError as error:  # the counts are kept for the next time
+                json_log.event("refusals not recorded", level=logging.ERROR, reason=error.reason)
+
+    async def _keep_checkpoints(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.checkpoint_seconds)
+            try:
+                await self._executor.run(self._vault.audit.checkpoint)
+            except StrongroomError as error:
+                json_log.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
+
+    async def _finish_scrubs(self) -> None:
+        """Retry scrubs that a forget could not finish because another process was reading."""
+        while True:
+            if self._vault.scrub_is_due():
+                with suppress(StrongroomError):
+                    done = await self._executor.run(self._vault.scrub)
+                    json_log.event("scrub", done=done)
+            await asyncio.sleep(self._options.maintenance_seconds)

@@ -121,7 +121,7 @@ def _as_json(row: Row | Score) -> dict[str, object]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, each figure beside its baseline.")
-    parser.add_argument("rows", nargs="*", help="rows or groups of rows, such as put or get.10k; all unless told")
+    parser.add_argument("rows", nargs="*", help="rows or groups of rows, such as put or get.10k; all by default")
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller counts, without the 100k rows")
     parser.add_argument("--json", metavar="FILE", help="write the rows to a file, too")
     parser.add_argument("--misses", action="store_true", help="print the questions of our own sets that were missed")

@@ -37,7 +37,7 @@ openapi-python-client, and uses what they made. What a field means where it is l
 A request is one call: JSON in, JSON out, the cap in `Authorization: Bearer`. The cap says whose memory it is; no field
 of a memory call names an actor. Unknown fields, a field that comes twice, wrong types and trailing text are refused. A
 body of more than {DEFAULT.unproven_limit} bytes is read only after its cap was found valid, and never more than
-{DEFAULT.body_limit} bytes. A server listens on `127.0.0.1:{PORT}` unless told otherwise: [service.md](service.md).
+{DEFAULT.body_limit} bytes. By default a server listens on `127.0.0.1:{PORT}`: [service.md](service.md).
 """
 
 TRYING = """\

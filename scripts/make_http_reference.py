@@ -70,7 +70,7 @@ def route(kind: type[api.Call[Any]], made: dict[str, Example]) -> Iterator[str]:
     yield ""
     rows = list(fields(kind))
     if rows:
-        yield f"| {where(kind)} | type | unless told | means |"
+        yield f"| {where(kind)} | type | default | meaning |"
         yield "|---|---|---|---|"
         yield from rows
         yield ""

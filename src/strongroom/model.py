@@ -75,8 +75,9 @@ class Op(StrEnum):
 
 
 class DataClass(StrEnum):
-    """The class of data that a cap is for. Nothing serves `credentials`: a cap for it never opens memory, nor the
-    reverse.
+    """The class of data that a cap is for.
+
+    Nothing serves `credentials`: a cap for it never opens memory, nor the reverse.
     """
 
     MEMORY = "memory"

@@ -94,9 +94,7 @@ class Rules:
         object.__setattr__(self, "order", tuple(next(known) if name in DEFAULT_NAMESPACES else name for name in named))
 
     def by_sensitivity(self, order: Sequence[Namespace] = ()) -> list[Rule]:
-        """The rules, those of the most sensitive namespace first. A namespace missing from a given order comes before
-        all.
-        """
+        """The rules, those of the most sensitive namespace first. Namespaces missing from a given order come first."""
         places = {name: place for place, name in enumerate(order or self.order)}
         return sorted(self.rules, key=lambda rule: places.get(rule.namespace, -1))
 

@@ -413,8 +413,9 @@ def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
 
 
 class Covered:
-    """A set of numbers given as runs, each stated by an entry. Memory and time depend on the runs, not on their
-    lengths.
+    """A set of numbers given as runs, each stated by an entry.
+
+    Memory and time depend on the number of runs, not on their lengths.
     """
 
     def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:

@@ -176,8 +176,9 @@ class Statements:
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 
     def demanded(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Every object that must exist, by its owner's tag and its own. `owners` are those with any object in the
-        store.
+        """Every object that must exist, by its owner's tag and its own.
+
+        `owners` are those with any object in the store.
         """
         gone = self._perhaps_erased.difference(owners)
         for owner, held in self._said.items():

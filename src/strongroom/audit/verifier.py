@@ -125,8 +125,10 @@ class Expected(msgspec.Struct, dict=True):
                 self._by_shelf[owner].setdefault(mark.shelf, set()).add(mark.tag)
 
     def _empty(self, owner: str, shelves: Sequence[str]) -> None:
-        """Remove the objects on some shelves. The owner is indexed by shelf at its first erasure: one small namespace
-        may be erased over and over beside a large one, which must not be scanned each time.
+        """Remove the objects on some shelves.
+
+        The owner is indexed by shelf at its first erasure: one small namespace may be erased over and over beside a
+        large one, which must not be scanned each time.
         """
         held = self.owners.setdefault(owner, {})
         if owner not in self._by_shelf:
@@ -246,9 +248,7 @@ class Verifier:
     def _walk(
         self, head: Head, seen: merkle_log.Checkpoint | None, archive: Path | None, progress: Progress
     ) -> tuple[bytes, Expected]:
-        """Read the log once: check leaves and tree, compare with the checkpoint seen before, and collect what must
-        exist.
-        """
+        """Read the log once: check leaves and tree, compare with the last checkpoint seen, collect expected objects."""
         self._gone = []
         edge, expected = merkle_log.Range(), self._start(archive)
         first = expected.size

@@ -80,8 +80,9 @@ def is_renewal(token: str, new: Any) -> bool:
 
 
 def _renewal(token: str) -> tuple[float, float, float]:
-    """When to renew first, the pause between attempts, and the cap's end, in seconds. All 0 if the cap cannot be
-    renewed.
+    """The time of the first renewal, the pause between attempts, and the cap's end, in seconds.
+
+    All 0 if the cap cannot be renewed.
     """
     try:
         chain = cap.parse(token)

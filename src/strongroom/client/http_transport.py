@@ -231,8 +231,9 @@ class _Local:
         self._guard = threading.Lock()
 
     def new_id(self, namespace: str | None, now: Millis) -> str:
-        """A new id that increases within its namespace. Counters are per namespace, or ids would tell of other
-        namespaces.
+        """A new id that increases within its namespace.
+
+        Counters are per namespace, or ids would reveal activity in other namespaces.
         """
         with self._guard:
             while namespace not in self._ids and len(self._ids) >= _PLACES_HELD:

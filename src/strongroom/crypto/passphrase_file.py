@@ -55,8 +55,9 @@ def lock(data: bytes, passphrase: str) -> bytes:
 
 
 def unlock(data: bytes, passphrase: str) -> bytes:
-    """The content of a locked file. InvalidRequest if it is not one of ours, KeyUnavailable if the passphrase is wrong,
-    Tampered if it is damaged.
+    """The content of a locked file.
+
+    InvalidRequest if it is not one of ours, KeyUnavailable if the passphrase is wrong, Tampered if it is damaged.
     """
     binary = _unarmored(data) if data.startswith(_BEGIN) else data
     if not _is_ours(binary):

@@ -35,8 +35,9 @@ class Recovered:
 
 
 def recover(journals: Path, key: bytes, provider: Callable[[], IsolatedProvider | None], limits: Limits) -> Recovered:
-    """Hand over the turns that dead hosts left in `journals`. A provider that hangs delays the other agents a limited
-    time.
+    """Hand over the turns that dead hosts left in `journals`.
+
+    A provider that hangs delays the other agents only for a limited time.
     """
     done = left = damaged = late = 0
     with find_left_behind(journals, key) as found:

@@ -127,8 +127,9 @@ class IsolatedProvider:
         return True
 
     def let_go(self) -> Callable[[float], Any]:
-        """Start the shutdown, or, if the provider is late, once its call has returned. Returns a function that waits
-        for it.
+        """Start the shutdown, and return a function that waits for it.
+
+        If a call of the provider is running late, the shutdown starts once that has returned.
         """
         late, workers = self._late, self._workers
         if workers is None:

@@ -261,9 +261,7 @@ class MemoryManager:
         self._tell("on_session_switch", new_session_id, **about)
 
     def on_session_end(self, messages: Sequence[Message]) -> None:
-        """Report that the conversation is over, or that its messages are dropped. The providers hear of it after its
-        turns.
-        """
+        """Queue the report that the conversation is over, or that its messages are dropped, after its turns."""
         self._tell("on_session_end", list(messages))
 
     def cache_busting_signature(self) -> Signature | None:
@@ -333,9 +331,7 @@ class MemoryManager:
         return [] if self.builtin is None else [IsolatedProvider(self.builtin, BUILTIN, None, self._shared.home)]
 
     def _left(self, provider: IsolatedProvider, seconds: float) -> float:
-        """The seconds left for a call, after waiting until the provider has heard of the writes and delegations before
-        it.
-        """
+        """The seconds left for a call, after waiting until earlier writes and delegations have been reported."""
         if provider is not self._external or self._keeping is None or provider.late:
             return seconds
         return self._keeping.catch_up(seconds, self._limits.catching_up)

@@ -151,9 +151,7 @@ class MemoryProvider(ABC):
         """
 
     def on_session_end(self, messages: Sequence[Message]) -> None:
-        """Called when the conversation is over, or its messages are dropped by a compression. Maybe several times, or
-        never.
-        """
+        """Called when the conversation is over, or a compression drops its messages. Maybe several times, or never."""
 
     def shutdown(self) -> None:
         """Release everything. Nothing is called after it. May never come: a process can be killed."""

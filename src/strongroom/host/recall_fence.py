@@ -31,8 +31,9 @@ def harmless(text: str) -> str:
 
 
 def within(text: str, budget: int) -> str:
-    """At most `budget` characters, cut at a line end if there is one in the second half, with a note of what is
-    missing.
+    """At most `budget` characters of a text, with a note of what is missing.
+
+    The cut is at a line end if there is one in the second half.
     """
     if len(text) <= budget:
         return text

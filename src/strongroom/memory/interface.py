@@ -156,9 +156,7 @@ class Memory:
         return self._door.call(api.ReadProfile(namespace=namespace))
 
     def set_profile(self, text: str, *, namespace: str | None = None, version: str = "") -> Profile:
-        """Write a profile that is still at `version` ("": none was written yet), else VersionConflict
-        (compare-and-swap).
-        """
+        """Write a profile if it is still at `version` ("": none yet); otherwise raise VersionConflict."""
         return self._door.call(api.WriteProfile(text=text, namespace=namespace, version=version))
 
     def forget(

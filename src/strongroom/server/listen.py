@@ -83,8 +83,10 @@ def is_loopback(address: str) -> bool:
 
 
 _SWITCH_SECONDS = 0.0001
-"""How long a thread may keep the interpreter while another waits. A put asks for it some twenty times, whenever SQLite
-has released it: with the usual 5 ms, or 1 ms, it would wait twenty times as long.
+"""Seconds that a thread may keep the interpreter while another waits.
+
+A put asks for it some twenty times, whenever SQLite has released it: with the usual 5 ms, or 1 ms, it would wait twenty
+times as long.
 """
 _COLLECT = (10_000, 20, 200)
 """How often the cycle collector runs. It stops everything, up to 50 ms with much in RAM, and cycles are few."""

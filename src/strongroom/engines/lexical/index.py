@@ -217,9 +217,7 @@ class Calendar:
         return last - first
 
     def written(self, start: Millis, end: Millis, most: int) -> Iterable[int]:
-        """The newest `most` of the lines written from `start` up to `end`, and all that are as old as the last of
-        these.
-        """
+        """The newest `most` lines written from `start` up to `end`, and all as old as the last of them."""
         first, last = self._between(start, end)
         if last - first > most:
             first = bisect_left(self._written, self._written[last - most] >> _NUMBER_BITS << _NUMBER_BITS)

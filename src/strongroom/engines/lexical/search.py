@@ -31,9 +31,7 @@ _NO_DAYS: Mapping[int, float] = {}
 
 
 class SearchResult(NamedTuple):
-    """Lines that answer, and whether lines with common words alone (pruned) or the commonest words (cut) were left
-    out.
-    """
+    """Lines that answer, and what was left out: lines with only common words (pruned), or the commonest words (cut)."""
 
     lines: list[Ranked]
     is_pruned: bool

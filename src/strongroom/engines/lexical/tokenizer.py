@@ -38,8 +38,9 @@ _stem = Stemmer.Stemmer("english", 0).stemWord
 
 
 Known = dict[str, tuple[str, ...]]
-"""A cache of runs while many lines are read at once. It is dropped afterwards: a forgotten line must not live on in a
-cache of words.
+"""A cache of runs, used while many lines are read at once.
+
+It is dropped afterwards: a forgotten line must not live on in a cache of words.
 """
 
 

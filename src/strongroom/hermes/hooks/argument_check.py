@@ -58,8 +58,9 @@ def find_reach(
     real: Real,
     tool: str = "",
 ) -> str | None:
-    """The guarded thing that the arguments reach for; None if there is none. `names` lists a directory, `real` resolves
-    links.
+    """The guarded thing that the arguments reach for; None if there is none.
+
+    `names` lists a directory, `real` resolves links.
     """
     try:
         said = _Said(arguments)

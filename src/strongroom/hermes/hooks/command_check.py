@@ -192,8 +192,9 @@ def _follow_texts(follower: Follower, argv: Sequence[str]) -> None:
 
 
 def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> None:
-    """Follow what an unknown program may run: each word that is a shell or an interpreter begins a command. So does
-    Strongroom with a verb; without one it may be a folder or a package.
+    """Follow what an unknown program may run: each word that is a shell or an interpreter begins a command.
+
+    So does Strongroom with a verb; without one it may be a folder or a package.
     """
     for place, word in enumerate(words[:32]):
         program = program_of(word)

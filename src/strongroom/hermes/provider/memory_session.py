@@ -111,9 +111,7 @@ class MemorySession:
                 os.unlink(draft)
 
     def leave_draft(self, begun: Begun, error: Exception) -> None:
-        """Leave a draft to be delivered later, because its turn could not be stored. What is lost is reported and
-        counted.
-        """
+        """Leave a draft to be delivered later, because its turn could not be stored. A loss is reported and counted."""
         lost = "turn" if begun.draft is None else "reply"
         if begun.draft is not None:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None

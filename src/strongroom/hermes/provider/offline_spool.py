@@ -104,9 +104,7 @@ class Spool:
     # Storing.
 
     def add(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
-        """Store a turn until it can be put, and return its path. Durable on return; StoreUnavailable if the spool is
-        full.
-        """
+        """Store a turn durably until it can be put, and return its path. StoreUnavailable if the spool is full."""
         waiting = self.waiting()
         if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
             raise StoreUnavailable(
@@ -164,8 +162,9 @@ class Spool:
     # Delivering.
 
     def entries(self) -> Iterator[SpooledTurn]:
-        """The waiting entries, oldest first. StoreUnavailable at one that cannot be read now, because the order
-        matters.
+        """The waiting entries, oldest first.
+
+        Their order matters, so an entry that cannot be read now raises StoreUnavailable.
         """
         for path in sorted((*self._files(_TURN), *self._files(_FORGET))):
             try:

@@ -25,8 +25,9 @@ from strongroom.hermes.policy import PHRASE_LIMIT, PHRASES_LIMIT
 from strongroom.hermes.provider.line_format import HEADING
 
 READ_LIMIT = 1 << 18
-"""How many characters of a message are read: half from its beginning, of which at most 131,072 are stored, and half
-from its end.
+"""How many characters of a message are read: half from its beginning, half from its end.
+
+Of those from its beginning, at most 131,072 are stored.
 """
 NAME_LIMIT = 64
 """How many characters of a speaker's name are stored."""
@@ -194,9 +195,7 @@ def _whole(phrase: str) -> str:
 
 
 class _Folds(dict[int, str]):
-    """Folds each character for comparison. Singly, because normalising whole texts takes quadratic time on stacked
-    marks.
-    """
+    """Folds characters one by one for comparison: normalising a whole text takes quadratic time on stacked marks."""
 
     def __missing__(self, code: int) -> str:
         bare = unicodedata.normalize("NFKD", chr(code)).casefold()

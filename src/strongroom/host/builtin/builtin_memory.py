@@ -132,8 +132,9 @@ class BuiltinMemory(MemoryProvider):
             self._take_snapshot()
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
-        """Run the tool. Always JSON with `success`; a refusal includes the current entries, so that the model can
-        retry.
+        """Run the tool. The answer is always JSON with `success`.
+
+        A refusal includes the current entries, so that the model can retry.
         """
         target = None
         try:

@@ -80,8 +80,9 @@ def forged_marks(stage: CheckStage) -> str:
 
 
 def _shown_by(memory: MemoryManager, patience: float) -> str:
-    """The host's text that contains the line. Every answer on the way is read, because a provider may show it once
-    only.
+    """The host's text that contains the line.
+
+    Every answer while waiting is read, because a provider may show the line only once.
     """
     shown = ""
 

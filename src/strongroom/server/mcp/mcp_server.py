@@ -84,8 +84,9 @@ class CallRunner(Protocol):
 
 
 def on_threads(door: api.Transport) -> CallRunner:
-    """A runner that makes each call on a thread, over one transport. A begun call is finished: a write is whole or
-    absent.
+    """A runner that makes each call on a thread, over one transport.
+
+    A call that has begun is finished even if it is cancelled: a write is whole or absent.
     """
     limiter = anyio.CapacityLimiter(THREADS)
 

@@ -63,8 +63,9 @@ _AT_MOST = 20.0
 _SETTLED = 60.0
 """Seconds after which every commit is over: `_AT_MOST`, and the longest that a request may take."""
 _RACE_AFTER = 2.0
-"""Seconds from opening a store to the trial with several writers, and between attempts that came to nothing. Commands
-are over by then.
+"""Seconds from opening a store to the trial with several writers, and between attempts without a result.
+
+Long enough that no trial starts during a command.
 """
 
 
@@ -238,8 +239,9 @@ class S3Store:
         return Commit(first, version)
 
     def _appended(self, own: WorkerLog, request: Callable[[], CommitRequest]) -> tuple[WorkerLog, int]:
-        """Make entries durable, in a new log if a foreign object blocks this one. Returns the log and the first's
-        number.
+        """Make entries durable and return the log and the first's number.
+
+        If a foreign object blocks this log, a new log is begun.
         """
         try:
             return own, own.append(request()).first

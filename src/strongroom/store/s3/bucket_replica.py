@@ -372,9 +372,7 @@ class ActorView(View):
         return name, either(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
-        """Mark own writes of this round as unknown, because the list may have lacked them: the next round reads them
-        again.
-        """
+        """Mark own writes of this round as unknown, so that the next round reads them again: the list may lack them."""
         own = [name for name, began in self._own.items() if began >= current]
         self._last.update((object_names.actor_place(name, self.table), "") for name in own)
 

@@ -105,8 +105,9 @@ class Compactor:
         )
 
     def compact(self, locator: str, rest: Callable[[], bool] = lambda: True) -> Packed:
-        """Compact the shelves of an actor. `rest` waits before a delete; if it returns False, nothing is deleted this
-        time.
+        """Compact the shelves of an actor.
+
+        `rest` waits before a delete; if it returns False, nothing is deleted this time.
         """
         view = self._reader.actor(locator)
         view.refresh()

@@ -29,8 +29,9 @@ def by_itself(one: BucketListing) -> Known:
 
 
 def either(alone: Known | None, packed: Known | None) -> Known | None:
-    """An object that is both single and in a pack. The pack wins, because the other is about to go; a tombstone wins
-    always.
+    """An object that is both single and in a pack.
+
+    The pack's body is the one to use, because the other is about to be deleted; a tombstone in either decides.
     """
     if alone is None or packed is None:
         return alone or packed

@@ -90,9 +90,7 @@ class WorkerLog:
         return self._group.submit(request)
 
     def released(self, first: int, count: int) -> None:
-        """Record that these entries, which change nothing, were acted upon. The next bundle states it, whenever that
-        comes.
-        """
+        """Record that these entries, which change nothing, are done. The next bundle states it, whenever that comes."""
         with self._guard:
             self._done.append((first, first + count))
 

@@ -74,7 +74,15 @@ def options_of(words: list[str]) -> tuple[str, set[str]]:
 
 @pytest.mark.requirement("docs-service")
 def test_there_are_commands_to_look_at() -> None:
-    assert {options_of(words)[0] for words in commands()} == {"init", "serve", "cap mint", "cap list", "cap revoke"}
+    assert {options_of(words)[0] for words in commands()} == {
+        "init",
+        "serve",
+        "cap mint",
+        "cap list",
+        "cap revoke",
+        "restore",
+        "audit accept-restore",
+    }
 
 
 @pytest.mark.requirement("docs-service")

@@ -32,9 +32,9 @@ def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> N
             file.write(data)
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # before the name, which must never stand for half a file
         if new:
-            os.link(temporary, path)
+            os.link(temporary, path)  # unlike a rename, it fails if the name exists
         else:
             os.replace(temporary, path)
     finally:

@@ -64,7 +64,7 @@ def drafted(directory: Path) -> Iterator[str]:
 
 
 def _publish(directory: Path, draft: str) -> None:
-    """Link a complete draft under its final name. A link fails if the name exists, so of two creators one is told."""
+    """Link a complete draft under its final name. A link, unlike a rename, fails if the name exists."""
     try:
         os.link(directory / draft, directory / DATABASE)
     except FileExistsError:

@@ -17,6 +17,8 @@ CREATE TABLE head (
     size INTEGER NOT NULL, peaks BLOB NOT NULL, time INTEGER NOT NULL, mac BLOB NOT NULL
 ) STRICT;
 """
+# FULL (2) syncs the journal at every commit: in WAL mode a commit is durable only with it. `secure_delete` overwrites
+# what is deleted with zeros.
 PRAGMAS = (("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 0))
 SELECT_SCHEMA = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
 

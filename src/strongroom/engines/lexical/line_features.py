@@ -16,7 +16,7 @@ from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line, Millis
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
-"""The marks. ONE_NAME and MORE_NAMES tell how many capitalised words are inside the line."""
+"""The marks of a line, as bit flags. ONE_NAME and MORE_NAMES say how many capitalised words are inside it."""
 
 SORTS = 1 << 7
 """The number of combinations of marks."""

@@ -91,7 +91,7 @@ class Begun:
     name: str = ""
     """The same in the form it has in ids."""
     is_noted: bool = False
-    """Whether something was written in it before it was told: a note, a fact, another agent's result."""
+    """Whether something of the turn was stored before the turn itself: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()
     """Those of these writings that wait in the spool."""
     is_request: bool = False

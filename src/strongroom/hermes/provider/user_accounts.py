@@ -121,6 +121,7 @@ class Accounts:
         """The current record, to be changed under a lock and then written."""
         try:
             make_directory(path.parent)
+            # A lock file of its own: the record is replaced by a rename, and its lock would go with the old file.
             with open(path.with_name(f".{FILE}.lock"), "ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 record = msgspec.convert(msgspec.to_builtins(self._read()), _Record)

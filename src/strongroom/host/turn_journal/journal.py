@@ -156,7 +156,7 @@ class Journal:
         except OSError as error:
             os.close(file)
             raise self._unwritable(error) from None
-        with self._syncing:
+        with self._syncing:  # no other thread may be syncing the file that is closed
             os.close(self._file)
             self._file, self._places, self._synced, self._torn = file, places, self._written, False
             self._size = self._needed
@@ -172,7 +172,7 @@ class Journal:
             write_whole(file, os.pread(self._file, length, place))
             places[number] = (size, length)
             size += length
-        os.fsync(file)
+        os.fsync(file)  # before the rename: the name must never stand for a part of the turns
         return places
 
     def _unwritable(self, error: OSError) -> JournalUnavailable:

@@ -30,7 +30,7 @@ class Connection(Protocol):
     peer: str
     """The peer: an address, an IPv6 network, or a user of this machine."""
     is_proven: bool
-    """Whether a valid cap has come over it."""
+    """Whether a request on it has shown a valid cap."""
     is_spare: bool
     """Whether it has a place for health and metrics alone."""
     since: float

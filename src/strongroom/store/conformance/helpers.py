@@ -39,7 +39,7 @@ def cap(number: int) -> str:
 
 
 def unordered(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of siblings of which one is the other and then punctuation below a slash: their order varies."""
+    """Pairs of siblings of which one is the other and more, from a character before "/" on: their order varies."""
     levels = {tuple(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 2)}
     return [
         ("/".join(one), "/".join(two))

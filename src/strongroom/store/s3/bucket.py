@@ -85,7 +85,7 @@ class Bucket(Protocol):
     time: int
     """The server's time, in ms, at the last probe; 0 before one. A clock far behind it is refused."""
     keeps_versions: bool
-    """Whether an answer to a write has shown that the old object is kept."""
+    """Whether an answer to a write has shown that the bucket keeps old versions of objects."""
 
     def get(self, name: str) -> BucketObject | None:
         """The object, or None."""

@@ -76,7 +76,7 @@ def _attempted(number: int, step: Step[S], stage: S) -> StepOutcome:
     except Unexpected as error:
         return _failed(number, step, error.expected, error.came)
     except Exception as error:  # noqa: BLE001 - whatever breaks a step, it has failed
-        return _failed(number, step, "the step to come to its end", f"{type(error).__name__}: {error}")
+        return _failed(number, step, "the step to finish", f"{type(error).__name__}: {error}")
     return StepOutcome(number, step.name, OK, step.sentence, seen=seen or ())
 
 

@@ -60,7 +60,7 @@ def step(attempt: Callable[[Story], None]) -> Step:
     ("attempt", "expected", "came"),
     [
         (answers_otherwise, "exit 3", "exit 0"),
-        (breaks, "the step to come to its end", "ValueError: it broke"),
+        (breaks, "the step to finish", "ValueError: it broke"),
     ],
 )
 def test_a_step_that_is_not_ok_makes_it_exit_1_and_the_rest_are_not_run(

@@ -168,7 +168,7 @@ def test_what_was_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and
     done = cli("audit", "verify", "--json")
     hints = {one["flaw"]: one["hint"] for one in done.json["findings"]}
     assert (done.code, flaw in hints) == (6, True), hints
-    assert "put its objects back" in hints[flaw]
+    assert "put the objects back" in hints[flaw]
     assert not any("accept-restore" in hint or "strongroom restore" in hint for hint in hints.values())
     assert cli("audit", "checkpoint", "--yes", "--json").code == 6, "a flaw is not accepted away"
     bucket.objects |= kept

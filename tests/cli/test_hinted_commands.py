@@ -290,7 +290,7 @@ def test_a_vault_that_does_not_open_is_told_to_restore_a_backup_which_mends_it(
 OLD_ROOT = ["rotate", "root"]
 STATES: dict[str, tuple[list[list[str]], list[str], int, str, str]] = {
     "mint into a file that is there": ([["backup", "f"]], [*MINT, "--out", "f"], 2, "invalid_request", "another file"),
-    "mint into no directory": ([], [*MINT, "--out", "no/f"], 2, "invalid_request", "a directory that is there"),
+    "mint into no directory": ([], [*MINT, "--out", "no/f"], 2, "invalid_request", "a file in a directory"),
     "attenuate to nothing": ([], ["cap", "attenuate", "--ops", "renew"], 2, "invalid_request", "forget"),
     "renew without a cap": ([], ["cap", "renew"], 3, "cap_missing", "--cap-file"),
     "revoke a short link": ([], ["cap", "revoke", "abc"], 2, "invalid_request", "cap list"),
@@ -306,7 +306,7 @@ STATES: dict[str, tuple[list[list[str]], list[str], int, str, str]] = {
         ["restore", "c", "--to", "x"],
         7,
         "key_unavailable",
-        "of the same time",
+        "from the same time",
     ),
     "a restore that was not rolled back": ([], ["audit", "accept-restore", "--yes"], 2, "invalid_request", ""),
     "prove an entry that is not there": ([], ["audit", "prove", "99"], 2, "invalid_request", ""),
@@ -348,7 +348,7 @@ def test_a_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_pl
     assert cli("backup", "copy", "--with-keys", "keys.age").code == 0
     assert cli("rotate", "root").code == 0
     done = cli("restore", "copy", "--to", "older", "--json")
-    assert (done.reason, "of the same time" in done.error["hint"]) == ("key_unavailable", True)
+    assert (done.reason, "from the same time" in done.error["hint"]) == ("key_unavailable", True)
     done = cli("restore", "copy", "--to", "older", "--keys", "keys.age", "--json")
     assert (done.reason, "STRONGROOM_KEYS" in done.error["hint"]) == ("key_unavailable", True)
     assert not (home / "older").exists()

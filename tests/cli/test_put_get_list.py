@@ -451,7 +451,7 @@ def test_profile_is_edited_in_the_users_editor(
     monkeypatch.setenv("EDITOR", "sed -i s/Sam/Max/")
     assert cli("profile", "edit", "personal").code == 0
     assert cli("profile", "show", "personal").out == "Call me Max.\n"
-    assert "nothing was changed" in cli("profile", "edit", "personal").out
+    assert "nothing was written" in cli("profile", "edit", "personal").out
 
 
 @pytest.mark.requirement("profile-cas")
@@ -532,7 +532,7 @@ def test_erase_of_a_namespace_leaves_the_others_and_says_what_a_copy_still_opens
     cli("put", "a trip")
     cli("put", "a meeting")
     done = cli("erase", "travel", "--yes")
-    assert "--rotate-root" in done.out
+    assert "rotate root" in done.out
     assert [line["namespace"] for line in cli("list", "--json").json["lines"]] == ["work"]
 
 

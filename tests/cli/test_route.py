@@ -321,7 +321,7 @@ def test_route_explains_its_decision_without_a_vault(cli: Cli) -> None:
     assert cli("route", "my", "flight").out == "travel: rule `trip` matches 'flight'\n"
     assert cli("route", "tea", "--json").json == {"namespace": "personal", "rule": "", "matched": ""}
     both = cli("route", "see the doctor before the flight")
-    assert both.out == "personal: rule `health` matches 'doctor'\n  over travel: rule `trip` matches 'flight'\n"
+    assert both.out == "personal: rule `health` matches 'doctor'\n  overrules travel: rule `trip` matches 'flight'\n"
     told = cli("route", "see the doctor before the flight", "--json").json
     assert told["overruled"] == [{"namespace": "travel", "rule": "trip", "matched": "flight"}]
     assert cli("route", "--json").reason == "usage"

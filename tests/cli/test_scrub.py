@@ -120,7 +120,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(wired: Path, cli: Cli,
     before = [file.read_bytes() for file in files]
     done = cli("scrub", "hermes", "--dry-run")
     assert done.code == 0
-    assert "2 lines to take out" in done.out
+    assert "to remove: 2 lines" in done.out
     assert [file.read_bytes() for file in files] == before
 
 

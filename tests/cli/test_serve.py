@@ -176,7 +176,7 @@ def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
 
 
 @pytest.mark.requirement("cli-serve")
-@pytest.mark.parametrize(("option", "zero"), [("--checkpoint-every", "never"), ("--stop-within", "wait for nothing")])
+@pytest.mark.parametrize(("option", "zero"), [("--checkpoint-every", "for never"), ("--stop-within", "to not wait")])
 def test_what_no_time_means_is_said_for_each_option_as_it_is(cli: Cli, vault: None, option: str, zero: str) -> None:
     assert zero in cli("serve", option, "soon", "--json").error["message"]
 
@@ -261,11 +261,11 @@ def test_the_help_names_the_servers_own_defaults(cli: Cli) -> None:
     told = " ".join(cli("serve", "--help").out.split())
     usual = Options()
     assert f"by default {ListenPlace().address}:{ListenPlace().port}." in told
-    assert f"with one cap: {usual.holder_rate:.0f};" in told
-    assert f"from one address: {usual.address_rate:.0f};" in told
-    assert f"held at once: {usual.connections}." in told
-    assert f"at a stop: {usual.stop_seconds}s." in told
-    assert f"signed and kept: {usual.checkpoint_seconds / 3600:.0f}h." in told
+    assert f"with one cap; by default {usual.holder_rate:.0f}," in told
+    assert f"without a valid cap; by default {usual.address_rate:.0f}," in told
+    assert f"open at once; by default {usual.connections}." in told
+    assert f"when stopping; by default {usual.stop_seconds}s." in told
+    assert f"a checkpoint of the log; by default {usual.checkpoint_seconds / 3600:.0f}h." in told
 
 
 @pytest.mark.requirement("cli-serve")

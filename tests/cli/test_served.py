@@ -171,7 +171,7 @@ def test_a_vault_that_is_named_outdoes_the_environment_but_not_an_option(
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("", "leave it out"),
+        ("", "unset STRONGROOM_URL"),
         ("memory.example.org", "https://"),
         ("ftp://memory.example.org", "https://"),
         ("https://user:secret@memory.example.org", "https://"),

@@ -73,7 +73,7 @@ def test_the_hinted_command_accepts_the_log_as_it_stands_and_says_so(cli: Cli, v
     assert cli("audit", "verify", *where).code == UNSEEN
     done = cli(*shlex.split(hinted))
     assert done.code == 0
-    assert "first that is kept" in done.err
+    assert "this is the first checkpoint" in done.err
     assert SENTENCE in cli("audit", "verify", *where).out
     assert cli("audit", "checkpoint", "--json", *where).json["first"] is False
 
@@ -92,7 +92,7 @@ def test_a_restore_where_nothing_was_seen_claims_nothing_and_names_the_next_step
     witness().unlink()
     done = cli("restore", "copy", "--move-away")
     assert done.code == 0
-    assert "last seen, so it is not known" in done.out
+    assert "no earlier checkpoint" in done.out
     (step,) = re.findall("^  strongroom (.+)$", done.out, re.MULTILINE)
     assert cli("audit", "verify").code == UNSEEN
     assert cli(*shlex.split(step)).code == 0

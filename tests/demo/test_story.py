@@ -105,7 +105,7 @@ def scratch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("attempt", "expected", "came"),
     [
         (answers_otherwise, "exit 3", "exit 0"),
-        (breaks, "the step to come to its end", "ValueError: it broke"),
+        (breaks, "the step to finish", "ValueError: it broke"),
         (skips_unasked, "a reason to skip that is on the list", "no_time"),
     ],
 )

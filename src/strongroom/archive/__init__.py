@@ -1,8 +1,7 @@
-"""The portable archive: an actor's lines and profiles in one file, encrypted to a passphrase (docs/spec/archive.md).
+"""The portable archive: an actor's lines and profiles in one file, encrypted with a passphrase (docs/spec/archive.md).
 
-`archive_format` is the bytes, `export_import` moves lines out of a memory and into one, `archive_file` reads and writes
-the file.
-Lines move through `Memory` alone, so the gate decides about each and the log names each.
+`archive_format` encodes it, `export_import` reads lines from a memory and puts them into one, `archive_file` reads and
+writes the file. Lines are read and put only through `Memory`, so the gate decides about each and the log names each.
 """
 
 from strongroom.archive.archive_file import read_archive, write_archive, write_whole

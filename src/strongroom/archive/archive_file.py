@@ -1,6 +1,6 @@
-"""The archive as a file: encrypted to a passphrase unless told otherwise, written whole or not at all.
+"""Archive files: by default encrypted with a passphrase and never overwriting a file; written completely or not at all.
 
-Nothing is overwritten unless told. An archive in clear is as readable as any file of yours, so it is made 0600.
+An unencrypted archive is protected only by its mode, 0600.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force: bool = False) -> int:
-    """Write an archive, in clear if `passphrase` is None. Returns the file's size."""
-    if not force and path.exists():  # before the second that a passphrase takes
+    """Write an archive, unencrypted if `passphrase` is None. Returns the file's size."""
+    if not force and path.exists():  # checked first, since deriving a key from the passphrase takes a second
         raise _there(path)
     data = pack(archive)
     data = data if passphrase is None else lock(data, passphrase)
@@ -30,7 +30,7 @@ def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force
 
 
 def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
-    """Write a file of mode 0600, durable on return, whole or not at all."""
+    """Write a file of mode 0600 completely or not at all. It is durable on return."""
     try:
         _write(path, data, force=force)
     except FileExistsError:
@@ -45,23 +45,23 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
     except OSError as error:
         if force or error.errno not in _NO_LINKS:
             raise
-        # A disk without hard links: take the name first, then put the whole file in its place.
+        # A file system without hard links: reserve the name, then rename the complete file over it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         write_file(path, data, new=False)
 
 
 def _there(path: Path) -> InvalidRequest:
-    return InvalidRequest(f"{path} is there already", hint="name another file, or say --force to replace it")
+    return InvalidRequest(f"{path} already exists", hint="name another file, or move this one away first")
 
 
 def read_archive(path: Path, passphrase: Callable[[], str]) -> Archive:
-    """Read and check an archive as a whole. `passphrase` is asked only if the file is encrypted."""
+    """Read a whole archive and check it. `passphrase` is called only if the file is encrypted."""
     data = read_bounded(path, _AGE_LIMIT)
     return unpack(unlock(data, passphrase()) if is_locked(data) else data)
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """A file's bytes, if it is no larger than `limit`."""
+    """Read a file. Raises `BodyTooLarge` if it has more than `limit` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -70,5 +70,5 @@ def read_bounded(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise StoreUnavailable(f"cannot read {path}: {error.strerror}") from None
     if len(data) > limit:
-        raise BodyTooLarge(f"{path} is larger than any archive is")
+        raise BodyTooLarge(f"{path} has more than {limit} bytes, the most that is read")
     return data

@@ -1,7 +1,7 @@
-"""The archive as bytes: JSON Lines between a header and an end that counts and hashes them (docs/spec/archive.md).
+"""The format of an archive: JSON Lines with a header, and an end record with counts and a hash (docs/spec/archive.md).
 
-Pure. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by the rules
-that a put would apply. What it returns can be put.
+Pure functions. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by
+the rules of a put.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strongroom.strict_json import check_unique_keys
 FORMAT = "strongroom-archive"
 VERSION = 1
 ARCHIVE_LIMIT = 512 * 1024 * 1024
-"""The largest archive, in bytes: it is held in memory as a whole, since it is checked as a whole."""
+"""The largest archive in bytes. It is held in memory, since all of it is checked before any of it is used."""
 
 
 class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which format this is, and where and when the lines were taken from. Nothing is decided by it."""
+    """The format, and the vault, actor and time of the export. It is only shown: nothing is decided by it."""
 
     format: str = FORMAT
     v: int = VERSION
@@ -37,7 +37,7 @@ class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forb
 class ArchivedLine(
     msgspec.Struct, tag="line", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """One line with its original provenance, which an import shows and does not take over."""
+    """One line with its original provenance. An imported line gets the importing cap's provenance instead."""
 
     id: LineId
     time: Millis
@@ -69,7 +69,7 @@ _Record = Header | ArchivedLine | ArchivedProfile | _End
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """What is in an archive: lines by id, then namespace; profiles by namespace."""
+    """A decoded archive: lines ordered by id, then namespace; profiles by namespace."""
 
     header: Header
     lines: tuple[ArchivedLine, ...]
@@ -82,7 +82,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack(archive: Archive) -> bytes:
-    """The archive's bytes."""
+    """Encode an archive. Raises `BodyTooLarge` above the limit."""
     lines = sorted(archive.lines, key=_place)
     profiles = sorted(archive.profiles, key=lambda one: one.namespace)
     body = _joined([archive.header, *lines, *profiles])
@@ -97,9 +97,9 @@ def _joined(records: Iterable[_Record]) -> bytes:
 
 
 def unpack(data: bytes) -> Archive:
-    """Check an archive as a whole, and return what is in it.
+    """Check a whole archive and decode it.
 
-    InvalidRequest: it is none, or a newer one. Tampered: it was cut or edited.
+    Raises `InvalidRequest` if it is not an archive or has a newer format, and `Tampered` if it was cut or edited.
     """
     if len(data) > ARCHIVE_LIMIT:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes")
@@ -114,14 +114,14 @@ def unpack(data: bytes) -> Archive:
         _checked_profile(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedProfile)
     )
     if (len(lines), len(profiles)) != (end.lines, end.profiles) or records != [*lines, *profiles]:
-        raise Tampered("the archive does not hold what its end says", hint="use another copy of it")
+        raise Tampered("the archive's contents do not match the counts at its end", hint="use another copy of it")
     _check_order([_place(line) for line in lines])
     _check_order([(profile.namespace, "") for profile in profiles])
     return Archive(header, lines, profiles)
 
 
 def _header(data: bytes) -> Header:
-    """The first line. It is read before the rest, to tell a newer format from a damaged file."""
+    """The first line. It is decoded before the rest, to tell a newer format from a damaged file."""
     if not data.startswith(_START):
         raise InvalidRequest("this is not a strongroom archive", hint="name a file that `strongroom export` wrote")
     found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
@@ -129,7 +129,7 @@ def _header(data: bytes) -> Header:
         raise _damaged()
     if found.v != VERSION:
         raise InvalidRequest(
-            f"the archive has format {found.v}; this version of strongroom knows {VERSION}",
+            f"the archive has format {found.v}, but this version of strongroom reads only {VERSION}",
             hint="install a newer strongroom",
         )
     _check_header(found)
@@ -137,18 +137,18 @@ def _header(data: bytes) -> Header:
 
 
 def _check_header(header: Header) -> None:
-    """Nothing is decided by a header, but people are shown it."""
+    """Check the fields of a header, because they are shown to people."""
     try:
         model.actor(header.actor)
         model.millis(model.moment(header.exported))
     except (StrongroomError, OverflowError) as error:
         raise _unfit(error, 1) from None
     if not re.fullmatch(r"[0-9a-f]{16}", header.vault):
-        raise InvalidRequest("line 1 of the archive names no vault")
+        raise InvalidRequest("line 1 of the archive has no valid vault id")
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """What is hashed, and the last line."""
+    """Split into the hashed part and the last line."""
     if not data.endswith(b"\n"):
         raise _damaged()
     cut = data.rfind(b"\n", 0, len(data) - 1) + 1
@@ -160,7 +160,7 @@ def _record(text: bytes, number: int) -> _Record:
         found = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Tampered(
-            "the archive is cut or edited" if not number else f"line {number} of the archive does not read as one",
+            "the archive was cut or edited" if not number else f"line {number} of the archive cannot be decoded",
             hint="use another copy of it",
         ) from None
     check_unique_keys(text)
@@ -168,11 +168,11 @@ def _record(text: bytes, number: int) -> _Record:
 
 
 def _damaged() -> Tampered:
-    return Tampered("the archive is cut or edited", hint="use another copy of it")
+    return Tampered("the archive was cut or edited", hint="use another copy of it")
 
 
 def _checked(line: ArchivedLine, number: int) -> ArchivedLine:
-    """The line as a put would keep it, or what a put would say."""
+    """Return the line if a put would accept it. Raises `InvalidRequest` otherwise."""
     try:
         model.line_id(line.id)
         model.namespace(line.namespace)
@@ -197,13 +197,13 @@ def _checked_profile(profile: ArchivedProfile, number: int) -> ArchivedProfile:
 
 
 def _unfit(error: Exception, number: int) -> InvalidRequest:
-    said = error.message if isinstance(error, StrongroomError) else "a time must lie between 1970 and 9999"
+    said = error.message if isinstance(error, StrongroomError) else "a time must be between 1970 and 9999"
     return InvalidRequest(f"line {number} of the archive cannot be put: {said}")
 
 
 def _check_order(places: list[tuple[str, str]]) -> None:
     if any(one >= other for one, other in pairwise(places)):
-        raise Tampered("the archive's lines are not in order, or are there twice", hint="use another copy of it")
+        raise Tampered("the archive's lines are out of order or repeated", hint="use another copy of it")
 
 
 def _place(line: ArchivedLine) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""Taking lines out of a memory and bringing them into one, through `Memory` alone.
+"""Export lines from a memory and import them into one, only through `Memory`.
 
-The gate decides about every page and every batch, and the log names the lines. An import can be run again: a line that
-is there counts as there, one that was forgotten stays forgotten, and a batch is written whole or not at all, so that
-what was interrupted goes on where it stopped.
+The gate decides about every page and every batch, and the log names the lines. An import is idempotent: lines that are
+there are skipped, forgotten lines stay forgotten, and a batch is written completely or not at all. So an interrupted
+import can be run again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Renamed = Mapping[str, str]
 
 
 class ImportResult(msgspec.Struct):
-    """What an import did. `conflicts` are lines whose id another line has; those of the vault stayed as they are."""
+    """What an import did. `conflicts` are lines whose id belongs to another line of the vault, which was kept."""
 
     put: int = 0
     there: int = 0
@@ -32,11 +32,11 @@ class ImportResult(msgspec.Struct):
     profiles_there: int = 0
     profile_conflicts: list[Namespace] = msgspec.field(default_factory=list)
     profiles_left: int = 0
-    """Profiles that were not looked at, since the cap does not allow it."""
+    """Profiles that were skipped because the cap does not allow writing them."""
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was refused."""
+        """Whether there were no conflicts."""
         return not self.conflicts and not self.profile_conflicts
 
 
@@ -58,9 +58,9 @@ def export_lines(
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> Archive:
-    """Everything that the cap may list and get, in pages of at most 20 lines; `page` is less if its `max_k` is.
+    """Collect everything that the cap may list and get, `page` lines at a time (at most 20, and at most its `max_k`).
 
-    `profiles` needs `snapshot`. Lines put or forgotten meanwhile may be in it or not.
+    `profiles` needs `snapshot`. Lines put or forgotten during the export may be included or not.
     """
     known = list(_listed(memory, namespaces))
     if sum(info.size for info in known) > ARCHIVE_LIMIT:
@@ -88,7 +88,7 @@ def _listed(memory: Memory, namespaces: Collection[str] | None) -> Iterator[Line
 
 
 def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, list[LineId]]]:
-    """Ids of one namespace, as many as one get returns: an id is unique within a namespace only."""
+    """Group ids for gets: of one namespace, since ids are unique only within one, and as many as one get returns."""
     shelves: dict[Namespace, list[LineInfo]] = {}
     for info in known:
         shelves.setdefault(info.namespace, []).append(info)
@@ -105,7 +105,7 @@ def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, li
 
 
 def _got(memory: Memory, namespace: Namespace, ids: Sequence[LineId]) -> list[Hit]:
-    """The lines of these ids; a line that was forgotten since it was listed is left out."""
+    """The lines with these ids, without those forgotten since they were listed."""
     try:
         return memory.get(ids=ids, namespaces=[namespace])
     except LineNotFound:
@@ -129,7 +129,7 @@ def _archived(hit: Hit) -> ArchivedLine:
 
 
 def _profiles(memory: Memory, namespaces: Collection[str] | None) -> list[ArchivedProfile]:
-    """Every profile, those too that do not fit into one snapshot together."""
+    """Every profile, with further snapshots for those that do not fit into one."""
     found = memory.snapshot(namespaces=namespaces)
     profiles = list(found.profiles)
     for namespace in found.left_out:
@@ -152,14 +152,14 @@ def import_lines(
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> ImportResult:
-    """Put an archive's lines, under the ids they have; `renamed` says which namespace goes into which.
+    """Put an archive's lines with their ids; `renamed` maps namespaces of the archive to those of the vault.
 
-    A namespace outside the cap is refused before anything is written. Where the vault has another line under an id, or
-    another profile, its own stays, and the outcome names it. `profiles` needs `profile`.
+    A namespace that the cap does not cover is refused before anything is written. If the vault has another line with
+    the same id, or another profile, it keeps its own and the result names it. `profiles` needs `profile`.
     """
     names = _checked_names(archive, renamed or {})
     outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
-    # Looked at before anything is written: the gate refuses a namespace here, too.
+    # Read before anything is written, since the gate may refuse a namespace here.
     wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
     done = 0
     progress(0, len(archive.lines))
@@ -182,7 +182,8 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
     unknown = sorted(set(renamed) - names)
     if unknown:
         raise InvalidRequest(
-            f"the archive has no namespace {unknown[0]}", hint=f"it has {', '.join(sorted(names)) or 'none'}"
+            f"the archive has no namespace {unknown[0]}",
+            hint=f"its namespaces are {', '.join(sorted(names)) or 'none'}",
         )
     if len(names) > model.BATCH_LIMIT:
         raise InvalidRequest(f"the archive has more than {model.BATCH_LIMIT} namespaces")
@@ -191,7 +192,7 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
 
 
 def _telling_first(lines: Sequence[ArchivedLine]) -> list[ArchivedLine]:
-    """A line of each namespace first, and of two sessions: if the cap does not cover one, nothing is written yet."""
+    """The lines, with one of each namespace and of two sessions in front, so that a refusal comes before any write."""
     chosen: dict[tuple[str, str], ArchivedLine] = {}
     for line in lines:
         chosen.setdefault(("namespace", line.namespace), line)
@@ -228,7 +229,7 @@ def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
 
 
 def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> None:
-    """Put a batch; where it holds a conflict, its halves, until the conflict is alone."""
+    """Put a batch. On a conflict, put each half, until the conflicting line is alone."""
     try:
         receipts = memory.put_many(lines)
     except LineConflict:
@@ -247,7 +248,7 @@ def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> Non
 def _set_profile(memory: Memory, namespace: Namespace, text: str, version: str, outcome: ImportResult) -> None:
     try:
         memory.set_profile(text, namespace=namespace, version=version)
-    except (VersionConflict, LineTooLarge):  # somebody wrote one meanwhile, or there is no room beside the others
+    except (VersionConflict, LineTooLarge):  # another write came first, or all profiles together would be too long
         outcome.profile_conflicts.append(namespace)
     else:
         outcome.profiles_put += 1

@@ -1,8 +1,8 @@
 """The command line: `strongroom <verb>`.
 
-`app` is the root and finds the verbs, `run_context` is what a verb holds while it runs, `output` shows answers,
-`error_output` turns errors into exit codes. Each verb's module is imported only when it is asked for. Lines are reached
-through a cap and `Memory` alone, as for everybody else.
+`app` is the root and finds the verbs, `run_context` is the state of one run, `output` shows answers, `error_output`
+turns errors into exit codes. A verb's module is imported only when that verb runs. Commands reach lines only with a cap
+and through `Memory`, like any other client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The root of the command line: the table of verbs, how they load, and the one place where errors end.
+"""The root of the command line: the table of verbs, their lazy loading, and the top-level error handler.
 
-A verb's module is imported when the verb is asked for. The table holds each verb's one-line help, so that the list of
-verbs needs none of them.
+A verb's module is imported only when that verb runs. The table holds each verb's one-line help, so that
+`strongroom --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ VERBS = {
     "export": ("strongroom.cli.archive_verbs:export_lines", "Write lines into an encrypted archive."),
     "import": ("strongroom.cli.archive_verbs:import_lines", "Read lines from an archive."),
     "backup": ("strongroom.cli.backup_restore_rotate:backup", "Copy the vault while it is in use."),
-    "restore": ("strongroom.cli.backup_restore_rotate:restore", "Put a backup in a vault's place."),
+    "restore": ("strongroom.cli.backup_restore_rotate:restore", "Restore a vault from a backup."),
     "migrate": ("strongroom.cli.migrate:migrate", "Move a vault into a bucket, or out of one."),
     "rotate": ("strongroom.cli.backup_restore_rotate:rotate", "Replace keys."),
-    "doctor": ("strongroom.cli.doctor.doctor:doctor", "Check that all is as it should be."),
+    "doctor": ("strongroom.cli.doctor.doctor:doctor", "Check the vault, its keys, its log and your cap."),
     "forget": ("strongroom.cli.forget_erase:forget", "Forget lines for good."),
-    "erase": ("strongroom.cli.forget_erase:erase", "Destroy namespaces with their keys."),
+    "erase": ("strongroom.cli.forget_erase:erase", "Destroy whole namespaces and their keys."),
     "serve": ("strongroom.cli.serve:serve", "Serve the vault to others, over HTTP and MCP."),
     "mcp": ("strongroom.cli.mcp:mcp", "Serve memory to one MCP client, on stdin and stdout."),
     "provider": ("strongroom.cli.provider:provider", "List, set up and check memory providers."),
-    "wire": ("strongroom.cli.wire_unwire:wire", "Set a runtime up to remember through the gate."),
-    "unwire": ("strongroom.cli.wire_unwire:unwire", "Take a runtime's wiring away."),
-    "hook": ("strongroom.cli.hook:hook", "What a runtime's shell hooks call."),
-    "scrub": ("strongroom.cli.scrub:scrub", "Take recalled text out of a runtime's own history."),
+    "wire": ("strongroom.cli.wire_unwire:wire", "Set up a runtime to use the vault as its memory."),
+    "unwire": ("strongroom.cli.wire_unwire:unwire", "Undo what `wire` set up in a runtime."),
+    "hook": ("strongroom.cli.hook:hook", "Answer the shell hooks of a runtime."),
+    "scrub": ("strongroom.cli.scrub:scrub", "Remove recalled text from a runtime's own history."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }
-"""Each verb: where its command is, and what it does in one line. The order is that of the help."""
+"""Each verb: where its command is, and its one-line help. `strongroom --help` lists them in this order."""
 
 
 class VerbCommand(click.Command):
-    """A command whose help ends with examples that can be run as they stand."""
+    """A command whose help ends with examples. Each can be run as shown."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -73,7 +73,7 @@ class VerbCommand(click.Command):
 
 
 class Group(click.Group):
-    """A verb with verbs of its own, such as `cap`."""
+    """A verb with subcommands, such as `cap`."""
 
     command_class = VerbCommand
 
@@ -138,11 +138,11 @@ def _is_there(verb: str) -> bool:
 
 
 def _refuse_tokens(arguments: Sequence[str]) -> None:
-    """Refuse a cap on the command line: every process of this machine can read it there."""
+    """Refuse a cap among the arguments: every process on this machine can read them."""
     if any(_TOKEN in argument for argument in arguments):
         raise InvalidRequest(
-            "a cap does not belong on a command line, where others can read it",
-            hint="put it into a file of mode 0600 and name that with --cap-file; revoke the one you typed",
+            "a cap was given on the command line, where other processes can read it",
+            hint="revoke that cap; put a new one into a file of mode 0600 and name the file with --cap-file",
         )
 
 
@@ -152,8 +152,9 @@ def _refuse_tokens(arguments: Sequence[str]) -> None:
 def app() -> None:
     """Gated, encrypted, audited memory for AI agents.
 
-    Whose memory, which operations and which namespaces: a cap says it. Yours is made by `strongroom init`; another is
-    named with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP. With --url or STRONGROOM_URL a server is asked.
+    A cap says whose memory a command reaches, with which operations and in which namespaces. `strongroom init` makes
+    yours; to use another, name it with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP. With --url or STRONGROOM_URL,
+    the command asks a server instead of opening the vault.
     """
 
 

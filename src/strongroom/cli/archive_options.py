@@ -1,4 +1,4 @@
-"""What the verbs share that take something out of the vault or bring it back: a passphrase of its own, and progress."""
+"""Shared by export, import, backup, restore and migrate: the passphrase of a file, path checks, progress bars."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Told = Callable[[int, int], None]
 
 
 def passphrase_option(command: F) -> F:
-    """`--export-passphrase-file`. `--passphrase-file` is for the vault's own keys."""
+    """`--export-passphrase-file`; `--passphrase-file` is for the vault's own keys."""
     return click.option(
         "--export-passphrase-file",
         metavar="FILE",
-        help=f"Where the passphrase of the file is ({VARIABLE}); - is stdin. By default you are asked.",
+        help=f"Passphrase of the exported file, in a file ({VARIABLE}); - is stdin. By default you are asked.",
     )(command)
 
 
 def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
-    """The passphrase of a file that leaves or comes back: from a file, else asked for; twice if it is a new one."""
+    """The passphrase of an exported file: from a file, else from a prompt, which asks twice for a new one."""
     place = place or os.environ.get(VARIABLE)
     if place:
         return run.secret(place, "passphrase")
     if not (sys.stdin.isatty() or sys.stderr.isatty()):
         raise KeyUnavailable(
             "the file needs a passphrase, and there is no terminal to ask for it",
-            hint=f"name a file with --export-passphrase-file or {VARIABLE}",
+            hint=f"name a file that holds it, with --export-passphrase-file or {VARIABLE}",
         )
     label = "New passphrase for the file" if new else "Passphrase of the file"
     answer: str = click.prompt(label, hide_input=True, confirmation_prompt=new, err=True)
@@ -44,16 +44,16 @@ def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
 
 
 def check_place(file: Path, *, force: bool = False) -> None:
-    """Before any work: refuse a file that is there, unless told, or a directory that is not."""
+    """Raise before any work if the file exists (unless `force`) or its directory does not."""
     if not force and file.exists():
-        raise InvalidRequest(f"{file} is there already", hint="name another file; none is overwritten unasked")
+        raise InvalidRequest(f"{file} already exists", hint="name another file")
     if not file.absolute().parent.is_dir():
         raise InvalidRequest(f"there is no directory {file.parent}")
 
 
 @contextmanager
 def bar(run: Run, label: str) -> Iterator[Told]:
-    """A progress bar for work that says how far it is and how much there is."""
+    """A progress bar for work that reports how much is done and how much there is in all."""
     with ExitStack() as stack:
         advance: Callable[[int], None] | None = None
         last = 0
@@ -62,7 +62,7 @@ def bar(run: Run, label: str) -> Iterator[Told]:
             nonlocal advance, last
             if advance is None:
                 advance = stack.enter_context(run.progress(label, whole))
-            if done > last:  # work that starts anew does not go back
+            if done > last:  # if the work starts over, the bar waits instead of going back
                 advance(done - last)
                 last = done
             if last >= whole:

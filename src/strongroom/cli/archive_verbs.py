@@ -1,4 +1,4 @@
-"""export and import: lines in a file that is encrypted to a passphrase, out of one memory and into another."""
+"""export and import: lines and profiles in a file encrypted with a passphrase."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Exported(msgspec.Struct, frozen=True):
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this one; may be repeated.")
 @click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @archive_options.passphrase_option
 @memory_options
 @pass_run
 def export_lines(
     run: Run, file: Path, namespaces: tuple[str, ...], in_clear: bool, force: bool, export_passphrase_file: str | None
 ) -> None:
-    """Write the lines and profiles that the cap covers into FILE, encrypted to a passphrase.
+    """Write the lines and profiles that the cap covers into FILE, encrypted with a passphrase.
 
-    The cap needs list and get; profiles need snapshot. The file is an age file: `age -d FILE` opens it without
-    Strongroom. It has what you can read now, and nothing that was forgotten. Every line in it is named in the log.
+    The cap needs list and get; profiles need snapshot. FILE is in the age format: `age -d FILE` decrypts it without
+    Strongroom. It holds what you can read now, and nothing that was forgotten. The log names every exported line.
     """
     archive_options.check_place(file, force=force)
     passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
@@ -64,7 +64,7 @@ def export_lines(
     with archive_options.bar(run, "reading") as told:
         found = archive.export_lines(
             memory,
-            vault=parse(run.token()).first.aud,  # as the vault itself found when it took the cap
+            vault=parse(run.token()).first.aud,  # the vault itself has checked this when it accepted the cap
             actor=said.actor or "",
             now=system_clock(),
             namespaces=namespaces or None,
@@ -88,15 +88,15 @@ def export_lines(
 def _exported(done: Exported) -> Iterator[str]:
     yield f"{pluralize(done.lines, 'line')} of {done.actor} in {done.file} ({done.bytes} bytes)"
     yield from output.table((f"  {name}", str(count)) for name, count in done.namespaces.items())
-    yield "profiles: the cap does not allow snapshot" if done.profiles is None else f"profiles: {done.profiles}"
+    yield "profiles: none, the cap does not allow snapshot" if done.profiles is None else f"profiles: {done.profiles}"
     if done.encrypted:
-        yield "Keep the passphrase: without it nobody opens the file."
+        yield "Keep the passphrase: without it nobody can open the file."
     else:
-        yield "The file is in clear: whoever reads it has every line. Its mode is 0600."
+        yield "The file is not encrypted: anyone who can read it has every line. Its mode is 0600."
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What import did. `namespaces` are the archive's; `profiles_left`: the cap does not let it write them."""
+    """What import did. `namespaces` counts the archive's lines; `profiles_left` those the cap may not write."""
 
     vault: str
     actor: str
@@ -127,18 +127,19 @@ class Imported(msgspec.Struct, frozen=True):
     "pairs",
     multiple=True,
     metavar="FROM=TO",
-    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated. Not with a server.",
+    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated. Not with --url.",
 )
-@click.option("--check", is_flag=True, help="Only check the file, say what is in it, and write nothing.")
+@click.option("--check", is_flag=True, help="Only check the file and show what is in it; write nothing.")
 @archive_options.passphrase_option
 @memory_options
 @pass_run
 def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
-    """Read lines and profiles from an archive into the memory of the cap.
+    """Import lines and profiles from an archive into the memory of the cap.
 
-    The whole file is checked first. Lines keep their ids, so it can be run again, also after it was interrupted: what
-    is there is left alone, and what was forgotten stays forgotten. Where the vault has another line under an id, or
-    another profile, its own stays, the others go on, and the exit code is 5. The cap needs put; profiles need profile.
+    The whole file is checked first. Lines keep their ids, so you can run import again, also after an interruption:
+    lines that are there are skipped, and forgotten lines stay forgotten. If the vault has another line with the same
+    id, or another profile, it keeps its own, imports the rest, and the exit code is 5. The cap needs put; profiles
+    need profile.
     """
     renamed = dict(map(_pair, pairs))
     found = archive.read_archive(file, lambda: archive_options.passphrase(run, export_passphrase_file))
@@ -152,12 +153,12 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
 
 
 def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
-    """A line forgotten in a namespace would come back in another: only what the vault lacks is renamed."""
+    """Refuse to rename a namespace that the vault has: its forgotten lines would come back under the other name."""
     known = sorted(set(renamed) & set(run.vault().namespaces)) if renamed else []
     if known:
         raise InvalidRequest(
-            f"this vault has {known[0]} itself, so its lines go nowhere else",
-            hint="--namespace-map is for namespaces that this vault lacks",
+            f"this vault has a namespace {known[0]} of its own, so lines of {known[0]} cannot go into another",
+            hint=f"leave {known[0]} out: --namespace-map is only for namespaces that this vault lacks",
         )
 
 
@@ -172,13 +173,13 @@ def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
             name = missing[0]
             into = renamed.get(name, name)
             denial.message = f"the archive has lines or a profile for {into}, which the cap does not cover"
-            owners = f"`strongroom namespaces add {into}`" if run.given is None else "use a cap that covers it"
-            denial.hint = f"say --namespace-map {name}=... if this vault has no {name}, or {owners}"
+            owners = f"run `strongroom namespaces add {into}`" if run.given is None else "use a cap that covers it"
+            denial.hint = f"add --namespace-map {name}=... if this vault has no {name}, or {owners}"
         raise
 
 
 def _counts(found: Archive) -> dict[str, int]:
-    """How many lines each namespace of an archive has; none where it has only a profile."""
+    """The number of lines in each namespace of an archive; 0 where it has only a profile."""
     counts = Counter({profile.namespace: 0 for profile in found.profiles})
     counts.update(line.namespace for line in found.lines)
     return dict(sorted(counts.items()))
@@ -192,9 +193,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _memory(run: Run) -> tuple[Memory, Cap]:
-    """The memory of the cap, for lines that come from a file, and what the cap says of itself."""
+    """The memory of the cap, with `import` as the source of lines, and the cap's claims."""
     if run.given is None:
-        run.ask(lambda memory: memory.list(limit=1))  # the owner's own cap is made anew here if it was voided
+        run.ask(lambda memory: memory.list(limit=1))  # renews the owner's own cap if it is void
     return run.memory("import"), owner_cap.read_unverified(run.token())
 
 
@@ -211,21 +212,21 @@ def _imported(found: Archive, outcome: ImportResult, check: bool) -> Imported:
 
 def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Iterator[str]:
     when = output.local(model.moment(found.header.exported))
-    yield f"an archive of {found.header.actor} in vault {found.header.vault}, made {when}"
+    yield f"archive of {found.header.actor} from vault {found.header.vault}, made {when}"
     if check:
         lines, profiles = pluralize(len(found.lines), "line"), pluralize(len(found.profiles), "profile")
-        yield f"it is whole: {lines}, {profiles}"
+        yield f"the archive is complete: {lines}, {profiles}"
         yield from output.table((f"  {name}", str(count)) for name, count in _counts(found).items())
         return
     rows = [
         ("put", str(outcome.put)),
         ("already there", str(outcome.there)),
-        ("forgotten before, and left so", str(outcome.forgotten)),
-        ("refused: another line has the id", str(len(outcome.conflicts))),
+        ("forgotten earlier, not imported", str(outcome.forgotten)),
+        ("not imported: another line has the id", str(len(outcome.conflicts))),
         ("profiles written", str(outcome.profiles_put)),
         ("profiles already there", str(outcome.profiles_there)),
-        ("refused: another profile is there", str(len(outcome.profile_conflicts))),
-        ("profiles left: the cap does not allow profile", str(outcome.profiles_left)),
+        ("not imported: the namespace has another profile", str(len(outcome.profile_conflicts))),
+        ("profiles not imported: the cap does not allow profile", str(outcome.profiles_left)),
     ]
     yield from output.table(row for row in rows if row[1] != "0" or row[0] == "put")
     for namespace, line in outcome.conflicts:

@@ -1,4 +1,4 @@
-"""How arguments are written: moments, durations, namespaces, comma lists, addresses."""
+"""Parameter types for click: moments, durations, namespaces, comma lists, addresses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 class MomentType(click.ParamType[datetime]):
-    """An ISO date or time; without a zone it is in the local one.
+    """An ISO date or time; without a zone, in the local one.
 
-    A date alone is the start of that day or, with `noon`, its middle: that is the same day in UTC in nearly every zone.
+    A date alone is the start of that day or, with `noon`, its noon: the same day in UTC for nearly every zone.
     """
 
     name = "time"
@@ -38,7 +38,7 @@ class MomentType(click.ParamType[datetime]):
 
 
 def _noon_of(value: str) -> datetime | None:
-    """Noon of a day that was written without a time; None if it was written with one."""
+    """Noon of the day, if `value` is a date without a time; else None."""
     try:
         return datetime.combine(date.fromisoformat(value), time(12))
     except ValueError:
@@ -46,7 +46,7 @@ def _noon_of(value: str) -> datetime | None:
 
 
 class DurationType(click.ParamType[int]):
-    """How long a cap lasts, such as `2h`, in seconds."""
+    """The lifetime of a cap, such as `2h`, as seconds."""
 
     name = "duration"
 
@@ -54,9 +54,9 @@ class DurationType(click.ParamType[int]):
         if isinstance(value, int):
             return value
         if (seconds := _seconds(value)) is None:
-            self.fail(f"{value!r} is not a duration: say 90s, 15m, 2h or 30d", param, ctx)
+            self.fail(f"{value!r} is not a duration; write 90s, 15m, 2h or 30d", param, ctx)
         if not 1 <= seconds <= TTL_LIMIT:
-            raise InvalidRequest(f"a cap lasts from 1s to {TTL_LIMIT // _UNITS['d']}d, and not {value}")
+            raise InvalidRequest(f"a cap can last from 1s to {TTL_LIMIT // _UNITS['d']}d, but not {value}")
         return seconds
 
 
@@ -66,7 +66,7 @@ def _seconds(value: str) -> int | None:
 
 
 class IntervalType(click.ParamType[int]):
-    """How often something is done or how long it may take, in seconds. `zero` says what 0 means."""
+    """An interval of up to a week, as seconds. 0 is allowed; `zero` says in the error message what it means."""
 
     name = "duration"
 
@@ -78,7 +78,7 @@ class IntervalType(click.ParamType[int]):
             return value
         seconds = 0 if value == "0" else _seconds(value)
         if seconds is None or seconds > _UNITS["w"]:
-            self.fail(f"{value!r} is not a duration up to a week: say 30s, 15m, 2h, or 0 {self.zero}", param, ctx)
+            self.fail(f"{value!r} is not a duration up to a week; write 30s, 15m, 2h, or 0 {self.zero}", param, ctx)
         return seconds
 
 
@@ -97,7 +97,7 @@ class ListenType(click.ParamType[tuple[str, int]]):
 
 
 class AddressType(click.ParamType[str]):
-    """The address of a machine or of a network, in numbers."""
+    """The IP address of a machine or of a network."""
 
     name = "address"
 
@@ -105,29 +105,29 @@ class AddressType(click.ParamType[str]):
         try:
             ipaddress.ip_network(value)
         except ValueError:
-            self.fail(f"{value!r} is not an address such as 10.0.0.5 or 10.0.0.0/24", param, ctx)
+            self.fail(f"{value!r} is not an IP address or network, such as 10.0.0.5 or 10.0.0.0/24", param, ctx)
         return str(value)
 
 
 class OriginType(click.ParamType[str]):
-    """Where a web page comes from, as its browser says it."""
+    """The origin of a web page, as browsers send it: scheme, host and port."""
 
     name = "origin"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", value):
-            self.fail(f"{value!r} is not an origin such as https://console.example.org, without a path", param, ctx)
+            self.fail(f"{value!r} is not an origin; write https://console.example.org, without a path", param, ctx)
         return str(value)
 
 
 class HostNameType(click.ParamType[str]):
-    """A name or an address that a server is reached by, as the Host header has it before its port."""
+    """A host name or IP address, as in the Host header, without the port."""
 
     name = "name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not _is_address(value) and not re.fullmatch(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?", value):
-            self.fail(f"{value!r} is not a name such as memory.example.org, without scheme and port", param, ctx)
+            self.fail(f"{value!r} is not a host name; write memory.example.org, without scheme and port", param, ctx)
         return str(value).lower()
 
 
@@ -140,14 +140,14 @@ def _is_address(value: str) -> bool:
 
 
 class NamespaceType(click.ParamType[str]):
-    """The name of one namespace; whether it is one is not for this to say."""
+    """The name of one namespace. Whether the vault has it is checked later, by the gate."""
 
     name = "name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if "," in value:
             several = isinstance(param, click.Option) and param.multiple
-            self.fail(f"{value!r} is not one namespace" + (": repeat -n for each" if several else ""), param, ctx)
+            self.fail(f"{value!r} is not one namespace" + ("; repeat -n for each" if several else ""), param, ctx)
         return str(value)
 
 
@@ -169,5 +169,5 @@ MOMENT, DAY, DURATION, NAMES, NAMESPACE = (
     NamesType(),
     NamespaceType(),
 )
-EVERY, WITHIN = IntervalType("for never"), IntervalType("to wait for nothing")
+EVERY, WITHIN = IntervalType("for never"), IntervalType("to not wait")
 LISTEN, ADDRESS, ORIGIN, HOST_NAME = ListenType(), AddressType(), OriginType(), HostNameType()

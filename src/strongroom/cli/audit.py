@@ -1,4 +1,4 @@
-"""audit: who did what, whether the record holds, and proofs of it. The owner's work; no line is reached from here."""
+"""audit: show, verify and prove the log. These commands use the vault's keys and never open a line."""
 
 from __future__ import annotations
 
@@ -29,66 +29,68 @@ from strongroom.vault.owner_audit import BETWEEN
 from strongroom.vault.vault import Vault
 
 Told = dict[str, str | int | None]
-"""A finding as `--json` tells it."""
+"""A finding in the JSON answer."""
 
-audit = Group("audit", help="Who did what, whether the record holds, and proofs of it.")
+audit = Group("audit", help="Show who did what, verify the log, and prove what is in it.")
 
 HINTS = {
-    "head_forged": "somebody without the vault's keys wrote to the log; keep the files as evidence, restore a backup",
-    "log_rolled_back": "after a restore, say `strongroom audit accept-restore`; else somebody put back an older copy",
-    "log_forked": "after a restore, say `strongroom audit accept-restore`; else somebody put back an older copy that"
-    " was used since, or rewrote the log",
-    "log_truncated": "the end of the log was cut off; keep the files, restore a backup",
-    "log_edited": "the log was edited; keep the files, restore a backup",
-    "entry_edited": "this entry was edited; keep the files, restore a backup",
-    "entry_missing": "entries were removed; keep the files, restore a backup",
-    "entry_extra": "somebody without the vault's keys added entries behind the log's end, which can stop every"
-    " command; keep the files, restore a backup",
-    "witness_invalid": "the file `checkpoint` beside the keys is damaged or of another vault; put back a copy of it;"
-    " without one, move it away and accept the log as it stands with `strongroom audit checkpoint --yes`",
+    "head_forged": "somebody without the vault's keys wrote to the log; keep the files as evidence and restore a"
+    " backup",
+    "log_rolled_back": "if you restored a backup, run `strongroom audit accept-restore`; if not, somebody put an older"
+    " copy in place",
+    "log_forked": "if you restored a backup, run `strongroom audit accept-restore`; if not, somebody put an older copy"
+    " in place that was used since, or rewrote the log",
+    "log_truncated": "the end of the log was cut off; keep the files as evidence and restore a backup",
+    "log_edited": "the log was edited; keep the files as evidence and restore a backup",
+    "entry_edited": "this entry was edited; keep the files as evidence and restore a backup",
+    "entry_missing": "entries were removed; keep the files as evidence and restore a backup",
+    "entry_extra": "somebody without the vault's keys added entries after the end of the log, which can stop every"
+    " command; keep the files as evidence and restore a backup",
+    "witness_invalid": "the file `checkpoint` beside the keys is damaged or belongs to another vault; put back a copy"
+    " of it; without a copy, move it away and accept the log as it stands with `strongroom audit checkpoint --yes`",
     "archive_damaged": "name the right directory with --archive, or put back its backup",
-    "object_missing": "something was deleted behind the vault's back; a backup may still have it",
-    "object_extra": "something was added behind the vault's back. If it belonged to an actor that was erased, erase"
-    " that actor again; else restore a backup",
-    "object_altered": "something was edited behind the vault's back; reading it is refused; a backup may have it",
-    "object_revived": "something deleted was put back behind the vault's back: forget the line again, by the id at the"
-    " end of its name, or erase the actor again",
+    "object_missing": "this object was deleted from outside the vault; a backup may still have it",
+    "object_extra": "this object was added from outside the vault; if it belonged to an actor that was erased, erase"
+    " that actor again; otherwise restore a backup",
+    "object_altered": "this object was edited from outside the vault and cannot be read any more; a backup may have it",
+    "object_revived": "a deleted object was put back from outside the vault: forget the line again, by the id at the"
+    " end of the object's name, or erase the actor again",
 }
-"""What to do about each finding."""
+"""The hint for each kind of finding."""
 _PRESENCE = {
-    EntryState.THERE: "there, and looked for from now on",
-    EntryState.PARTLY: "there in part",
-    EntryState.MISSING: "not there",
+    EntryState.THERE: "its effect is there and will be checked from now on",
+    EntryState.PARTLY: "part of its effect is there",
+    EntryState.MISSING: "its effect is missing",
 }
 
 _PUT_BACK = (
-    "put its objects back as they were, or go on in another bucket from the newest copy and the keys kept with it:"
+    "put the objects back as they were, or move the newest copy, with the keys of its time, to another bucket with"
     " `strongroom migrate`"
 )
 FLEET_HINTS = {
     "head_forged": f"somebody without this worker's key wrote to its log; {_PUT_BACK}",
-    "log_rolled_back": f"the end of this log was removed; {_PUT_BACK}. If the rest is all that you have, move the file"
-    " `checkpoint` beside the keys away, and `strongroom audit checkpoint --yes` accepts it",
+    "log_rolled_back": f"the end of this log was removed; {_PUT_BACK}. If what is left is all you have, move the file"
+    " `checkpoint` beside the keys away and accept the log with `strongroom audit checkpoint --yes`",
     "log_forked": f"this log was rewritten; {_PUT_BACK}",
-    "log_edited": f"this log was edited, or a part of it removed; {_PUT_BACK}",
+    "log_edited": f"this log was edited, or part of it was removed; {_PUT_BACK}",
     "log_missing": f"the log of this worker was removed from the bucket; {_PUT_BACK}",
-    "log_unknown": "somebody without the vault's keys wrote this log, and nothing in it is believed; delete it from the"
-    " bucket, below logs/",
-    "roster_missing": f"this worker's entry below roster/ was removed; its log is still there and is read; {_PUT_BACK}",
+    "log_unknown": "somebody without the vault's keys wrote this log, so it is ignored; delete it from the bucket,"
+    " below logs/",
+    "roster_missing": f"this worker's entry below roster/ was removed, but its log is there and was read; {_PUT_BACK}",
     "roster_forged": "somebody without the vault's keys wrote this entry below roster/; if there is no log of that"
-    " worker, delete it from the bucket, else put the worker's own entry back as it was",
+    " worker, delete it from the bucket; otherwise put the worker's own entry back as it was",
     "entry_edited": f"this entry was edited; {_PUT_BACK}",
-    "entry_missing": f"a part of this log was removed; {_PUT_BACK}",
-    "object_missing": f"something was deleted behind the vault's back; {_PUT_BACK}",
-    "object_extra": "something was added behind the vault's back; delete it from the bucket. If it belonged to an actor"
-    " that was erased, erase that actor again",
-    "object_altered": f"something was edited behind the vault's back, and reading it is refused; {_PUT_BACK}",
+    "entry_missing": f"part of this log was removed; {_PUT_BACK}",
+    "object_missing": f"this object was deleted from outside the vault; {_PUT_BACK}",
+    "object_extra": "this object was added from outside the vault; delete it from the bucket. If it belonged to an"
+    " actor that was erased, erase that actor again",
+    "object_altered": f"this object was edited from outside the vault and cannot be read any more; {_PUT_BACK}",
 }
-"""What to do instead where each worker has a log: a bucket is not restored from a backup."""
+"""The hints that differ for a bucket, where each worker has a log and there is no backup file to restore."""
 
 
 class ShownLog(msgspec.Struct, frozen=True):
-    """A part of the log. `archived` counts entries that were looked at and have been moved out."""
+    """A part of the log. `archived` counts entries that were skipped because they are in an archive."""
 
     size: int
     archived: int
@@ -104,11 +106,13 @@ class ShownLog(msgspec.Struct, frozen=True):
     ],
 )
 @click.option("--op", "ops", type=NAMES, default="", help="Only these operations, such as get,list.")
-@click.option("--denied", is_flag=True, help="Only what was refused or failed.")
+@click.option("--denied", is_flag=True, help="Only requests that were denied or failed.")
 @click.option("--since", type=MOMENT, help="Only from this moment on.")
-@click.option("--actor", metavar="ACTOR", help="Only what touched this actor's memory.")
-@click.option("--line", metavar="ID", help="Only what put, returned or forgot this line.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest so many.")
+@click.option("--actor", metavar="ACTOR", help="Only entries about this actor's memory.")
+@click.option("--line", metavar="ID", help="Only entries that put, returned or forgot this line.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Show this many of the newest."
+)
 @owner_options
 @pass_run
 def show(
@@ -122,25 +126,25 @@ def show(
 ) -> None:
     """Show the log, oldest first: who asked for what with which cap, and which lines were returned.
 
-    The log knows caps by their links and actors by tags that only their keys explain: what an erased actor did stays,
-    and nobody can say that it was theirs. It holds no text and no query.
+    The log holds no text and no query. It names actors by tags that only their keys resolve: the entries of an erased
+    actor stay, but nobody can tell whose they were.
     """
     chosen = Filter.of(run.vault(), ops=ops, denied=denied, since=since, actor=actor, line=line)
     entries, archived = find_entries(run.vault(), chosen, limit)
     run.answer(ShownLog(run.vault().audit.size(), archived, entries), output.table(map(seen_row, entries)))
     if archived:
-        run.note(f"{archived} older entries were archived, so they are not shown")
+        run.note(f"not shown: older entries that were archived ({archived} skipped)")
     elif not entries:
-        run.note("there are no such entries")
+        run.note("no entries match")
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What verification found. `seen`: from now on this is what was last seen.
+    """The result of verification. `seen`: the log as it is was stored as last seen.
 
-    `seen_before` is how many entries had been seen; null: there was nothing to compare with, so a roll-back cannot be
-    ruled out, and `ok` is false. `unsettled` are entries of a fleet that were begun and never said done; `ok` is false
-    if one of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
-    `is_sound` says that nothing else is wrong. `notes` say what is no flaw, and should not stay so.
+    `seen_before` is the size of the last seen checkpoint; null if there is none: then a roll-back cannot be ruled out,
+    and `ok` is false. `unsettled` are entries of a fleet that were started and never confirmed; `ok` is false if one of
+    them is reported for the first time and its effect is missing. `recent` counts those too young to judge. `is_sound`:
+    nothing else is wrong. `notes` name what is no flaw but should be fixed.
     """
 
     ok: bool
@@ -158,18 +162,20 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
-@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="Where old entries were archived to.")
+@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries.")
 @owner_options
 @pass_run
 def verify(run: Run, archive: Path | None) -> None:
-    """Check the whole log, and that it agrees with the store object by object.
+    """Verify the whole log, and that it agrees with the store object by object.
 
-    Works also where the vault does not open. If all is well, the log as it is counts as last seen: a roll-back to
-    before it will be found. Exit code 6 if anything is wrong. Exit code 8 if nothing is, but no checkpoint was kept as
-    last seen: an older copy of the vault looks the same then. Nothing is kept in that case; put back a copy of the
-    file `checkpoint`, or accept the log as it stands with `audit checkpoint`. Exit code 8 also if a worker of a fleet
-    began something, never said that it was done, and it is not there: it was never carried out, or somebody undid it.
-    That is told with exit code 8 once, and counted from then on.
+    This also works if the vault does not open. If all is well, the log as it is becomes the last seen checkpoint, and
+    any later roll-back to before it will be found. Exit code 6 if anything is wrong.
+
+    Exit code 8 if nothing is wrong but there is no earlier checkpoint: an older copy of the vault would look the same.
+    Nothing is stored in that case; put back a copy of the file `checkpoint`, or accept the log as it stands with
+    `audit checkpoint`. Exit code 8 also if a worker of a fleet started a write, never confirmed it, and its effect is
+    missing: it never happened, or somebody undid it. Such a write is reported with exit code 8 once and counted from
+    then on.
     """
     with archive_options.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
@@ -200,7 +206,7 @@ def verify(run: Run, archive: Path | None) -> None:
 def _unseen_hint(run: Run) -> str:
     place = default_directory(identify(run.settings.vault)) / "checkpoint"
     accept = run.command("audit checkpoint --yes")
-    return f"put back a copy of {place} and verify again; if this is the newest state that you know, {accept}"
+    return f"put back a copy of {place} and verify again; if this is the newest state that you know of, run {accept}"
 
 
 def _verified(run: Run, archive: Path | None, told: archive_options.Told) -> tuple[VerificationReport, bool]:
@@ -211,8 +217,8 @@ def _verified(run: Run, archive: Path | None, told: archive_options.Told) -> tup
         keys = settings.keys_of(identify(place), run.passphrase)
         try:
             return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
-        except Tampered as error:  # nothing names more of it
-            hint = error.hint or (_PUT_BACK if is_bucket(place) else "keep the files and restore a backup")
+        except Tampered as error:  # too damaged to list findings
+            hint = error.hint or (_PUT_BACK if is_bucket(place) else "keep the files as evidence and restore a backup")
             raise Tampered(
                 f"the vault does not open, so its log cannot be verified: {error.message}", hint=hint
             ) from None
@@ -239,7 +245,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
         return
     if report.is_sound:
         yield f"UNSEEN: {agree}, but a roll-back cannot be ruled out"
-        yield "  nothing was kept as last seen, and an older copy of the vault would look the same"
+        yield "  there is no earlier checkpoint to compare with, and an older copy of the vault would look the same"
         yield f"  {output.escape_invisible(hint)}"
         yield f"root {report.root}"
         yield from _unsettled(report)
@@ -252,29 +258,29 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
         yield f"    {output.escape_invisible(str(one['message']))}"
         yield f"    {one['hint']}"
     if report.seen_before is None:
-        yield "  and a roll-back cannot be ruled out: there was no last seen checkpoint to compare with"
+        yield "  and a roll-back cannot be ruled out: there is no earlier checkpoint to compare with"
     yield from _unsettled(report)
 
 
 def _unsettled(report: VerificationReport) -> Iterator[str]:
-    """Entries that no worker said done: each that is told for the first time, and a count of the others."""
+    """Unconfirmed entries: each one that is reported for the first time, then a count of the others."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:
-        yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} begun, never said done, and not there"
-        yield "    each was never carried out, or was acknowledged and then undone behind the vault's back"
+        yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} started, never confirmed, and without effect"
+        yield "    each of them either never happened, or was acknowledged and then undone from outside the vault"
     for one in new:
         when = output.local(datetime.fromtimestamp(one.time / 1000).astimezone())
         yield f"  {output.escape_invisible(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
-        yield f"{pluralize(known, 'write')} never said done, told before"
+        yield f"never confirmed, and reported before: {pluralize(known, 'write')}"
     for note in report.notes:
         yield f"note: {output.escape_invisible(note)}"
     if report.recent:
-        yield f"{pluralize(report.recent, 'write')} of the last moments not said done yet: verify again later"
+        yield f"too recent to judge: {pluralize(report.recent, 'write')} not confirmed yet; verify again in a minute"
 
 
 class ProvenEntry(msgspec.Struct, frozen=True):
-    """A proof, and what is needed to check it: the entry's own bytes and the log's public key."""
+    """A proof and what is needed to check it: the bytes of the entry and the log's public key."""
 
     index: int
     entry: str
@@ -287,14 +293,14 @@ class ProvenEntry(msgspec.Struct, frozen=True):
     examples=["strongroom audit prove 1", "strongroom audit prove 1 --json"],
 )
 @click.argument("index", type=click.IntRange(0), required=False)
-@click.option("--line", metavar="ID", help="The entry that put this line.")
+@click.option("--line", metavar="ID", help="Prove the entry that put this line.")
 @owner_options
 @pass_run
 def prove(run: Run, index: int | None, line: str | None) -> None:
-    """Prove that the entry INDEX is in the log, to somebody who has nothing else of the vault.
+    """Prove that the entry INDEX is in the log, to somebody who has nothing else from the vault.
 
-    The proof (c2sp.org/tlog-proof) goes to stdout, the entry and the log's key to stderr. Give them all three; the key
-    once, by a way they trust.
+    The proof (c2sp.org/tlog-proof) goes to stdout, the entry and the log's key to stderr. Hand over all three; the key
+    only once, through a channel that they trust.
     """
     if (index is None) == (line is None):
         raise click.UsageError("name an entry by its INDEX, or a line with --line")
@@ -311,43 +317,45 @@ def _entry_of(vault: Vault, line: str) -> int:
     chosen = Filter.of(vault, ops=("put",), line=line)
     found, _ = find_entries(vault, chosen, limit=1)
     if not found:
-        raise LineNotFound("no entry of the log put this line", hint="it may have been archived: name its INDEX")
+        raise LineNotFound(
+            "no entry in the log put this line", hint="the entry may have been archived: give its INDEX instead"
+        )
     return found[0].index
 
 
 def _entry_at(vault: Vault, number: int) -> str:
     size = vault.audit.size()
     if number >= size:
-        raise InvalidRequest(f"the log has entries 0 to {size - 1}")
+        raise InvalidRequest(f"there is no entry {number}: the log has entries 0 to {size - 1}")
     ((_, entry),) = vault.audit.entries(number, number + 1)
     return "" if entry is None else entry.encoded().decode()
 
 
 @audit.command("checkpoint", examples=["strongroom audit checkpoint", "strongroom audit checkpoint --out seen.txt"])
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it into a new file.")
-@click.option("--yes", is_flag=True, help="Do not ask, where nothing was kept as last seen before.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the checkpoint into a new file.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if there is no earlier checkpoint.")
 @owner_options
 @pass_run
 def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
-    """Sign the log as it stands, and keep that as last seen. Over a bucket: verify all logs first, and sign each.
+    """Sign the log as it stands and store that checkpoint as last seen. In a bucket, every log is verified and signed.
 
-    Keep copies where nobody can change both: whoever has one can show that the log was rolled back to before it.
-    Where nothing was kept as last seen, this accepts the log as it stands and asks first: a roll-back that was made
-    until now is not found any more then.
+    Keep copies of the checkpoint elsewhere: with one, anybody can show that the log was rolled back to before it. If
+    there is no earlier checkpoint, this accepts the log as it stands, and asks first: a roll-back that happened before
+    will not be found any more.
     """
     vault = run.vault()
     is_first = not vault.audit.is_seen()
     if is_first:
         run.confirm(
-            "Nothing was kept as last seen, so it is not known whether this log was rolled back. From now on this"
-            " state counts as seen.",
+            "There is no earlier checkpoint, so this log may have been rolled back without a trace. From now on, this"
+            " state counts as the last seen one.",
             yes=yes,
         )
     note = vault.audit.checkpoint(first=is_first)
     if out is not None:
         write_whole(out, note.encode())
     sizes = [int(one.split("\n")[1]) for one in note.split(BETWEEN)]
-    size, which = sum(sizes), "log" if len(sizes) == 1 else f"{len(sizes)} logs"
+    size, which = sum(sizes), "log" if len(sizes) == 1 else f"{len(sizes)} logs together"
     document = {
         "checkpoint": note,
         "size": size,
@@ -356,9 +364,9 @@ def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
         "first": is_first,
     }
     where = "" if out is None else output.one_line(str(out))
-    run.answer(document, note.rstrip("\n") if out is None else f"the {which} of {size} entries, signed, in {where}")
+    run.answer(document, note.rstrip("\n") if out is None else f"checkpoint of the {which}, {size} entries: {where}")
     if is_first:
-        run.note("note: the first that is kept as last seen; a roll-back from before it will not be found")
+        run.note("note: this is the first checkpoint; a roll-back that happened before it will not be found")
 
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])
@@ -366,25 +374,25 @@ def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
 @owner_options
 @pass_run
 def accept_restore(run: Run, yes: bool) -> None:
-    """After restoring a backup: put on record that the log is older than what was seen, and take it as seen.
+    """After restoring a backup, accept that the log is older than the last seen checkpoint. The log records this.
 
-    Only a roll-back is accepted. Anything else that is wrong is refused, and so is a vault that is not rolled back.
+    Only a roll-back is accepted. A vault with any other flaw is refused, and so is one that is not rolled back.
     """
     vault = run.vault()
     if not vault.audit.is_seen() and not is_bucket(run.settings.vault):
         raise InvalidRequest(
-            "nothing was kept as last seen, so whether the log was rolled back is not known",
-            hint=f"{run.command('audit checkpoint --yes')} takes it as it stands",
+            "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
+            hint=f"to accept the log as it stands, run {run.command('audit checkpoint --yes')}",
         )
     run.confirm(
-        "What was recorded after the backup is gone, and the log will say that you accept that. Was it you who"
-        " restored it?",
+        "Everything recorded after the backup is gone, and the log will say that you accept this. Go on only if it was"
+        " you who restored the backup.",
         yes=yes,
     )
     report = vault.audit.accept_restore()
     run.answer(
         {"accepted": [_finding(run, one, HINTS) for one in report.findings], "size": vault.audit.size()},
-        "The restore is on record. Forget, erase and revoke again what you had since the backup.",
+        "The restore is on record. Now repeat every forget, erase and revoke that you did after the backup.",
     )
 
 
@@ -393,12 +401,12 @@ def accept_restore(run: Run, yes: bool) -> None:
 @owner_options
 @pass_run
 def accept_clock(run: Run, yes: bool) -> None:
-    """Accept this machine's clock although the log's latest entry lies ahead of it.
+    """Accept this machine's clock although the log's latest entry is ahead of it.
 
-    For when an entry was written with a wrong clock: until then every command is refused as clock_behind. It is on
-    record.
+    Use it after an entry was written with a wrong clock: until the clock catches up, every command fails with
+    clock_behind. The log records that you accepted it.
     """
     vault = run.vault()
-    run.confirm("The log will say that you accept this machine's clock. Is it right?", yes=yes)
+    run.confirm("The log will say that you accept this machine's clock. Check that it is right.", yes=yes)
     vault.accept_clock()
     run.answer({"accepted": output.local(datetime.now().astimezone())}, "The clock is accepted, and the log says so.")

@@ -1,4 +1,4 @@
-"""backup, restore and rotate: the owner's work of keeping a vault. No line is reached from here."""
+"""backup, restore and rotate. These commands use the vault's keys and never open a line."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ class BackupMade(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Write the keys, too.")
+@click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Also write the keys here.")
 @archive_options.passphrase_option
 @owner_options
 @pass_run
 def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file: str | None) -> None:
     """Copy the vault into DIRECTORY while it is in use, and verify the copy.
 
-    The copy is as sealed as the vault: the keys are not in it. --with-keys writes them into a FILE of their own,
-    encrypted to a passphrase. Keep the two apart: together they are everything.
+    The copy is encrypted like the vault and does not contain the keys. --with-keys writes them into a FILE of their
+    own, encrypted with a passphrase. Keep the two apart: anyone with both can read everything.
 
-    What you forget, erase or revoke later is still in this copy, and the root key of today opens it. Where that
-    matters, destroy old copies, or replace the root key with `strongroom rotate root` and make a new backup.
+    What you forget, erase or revoke later is still in this copy, and today's root key opens it. If that matters,
+    destroy old copies, or replace the root key with `strongroom rotate root` and make a new backup.
     """
-    _check_file(run.settings.vault, "`strongroom migrate` copies it to a path")
+    _check_file(run.settings.vault, "to copy it to a path, run `strongroom migrate`")
     check_free(directory)
     if keys is not None:
         archive_options.check_place(keys)
     passphrase = None if keys is None else archive_options.passphrase(run, export_passphrase_file, new=True)
     source = settings.keys_of(identify(run.settings.vault), run.passphrase)
-    # The keys first: a passphrase that will not do must not leave half of what was asked for.
+    # The keys first: with a bad passphrase, nothing at all must be left behind.
     locked = None if passphrase is None else lock_keys(run.settings.vault, passphrase, keys=source)
     with archive_options.bar(run, "copying") as copying, archive_options.bar(run, "verifying") as verifying:
         made = strongroom.backup(run.settings.vault, directory, keys=source, copying=copying, verifying=verifying)
@@ -80,13 +80,13 @@ def _kept(done: BackupMade) -> Iterator[str]:
     yield f"vault {done.vault} copied to {done.backup}, and the copy verified:"
     yield f"a log of {done.entries} entries, {pluralize(done.objects, 'object')}"
     if done.keys is None:
-        yield "The keys are not in it. Back them up apart from it: without root.keyring nobody opens it."
+        yield "It does not contain the keys. Back them up separately: without root.keyring nobody can open it."
     else:
-        yield f"The keys are in {done.keys}, behind your passphrase. Keep it apart from the copy."
+        yield f"The keys are in {done.keys}, encrypted with your passphrase. Keep that file apart from the copy."
 
 
 class Back(msgspec.Struct, frozen=True):
-    """What restore did. `verified` is False where there were no keys to verify with."""
+    """What restore did. `verified` is False if there were no keys to verify with."""
 
     vault: str
     place: str
@@ -104,29 +104,30 @@ class Back(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--to", "target", metavar="PATH", help="Where the vault shall be; by default where yours is.")
-@click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Bring back the keys from this file.")
-@click.option("--move-away", is_flag=True, help="Rename the vault that is there, instead of refusing.")
+@click.option("--to", "target", metavar="PATH", help="Where to put the vault; by default in the place of yours.")
+@click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Also restore the keys from this file.")
+@click.option("--move-away", is_flag=True, help="Rename a vault that is in the way, instead of refusing.")
 @archive_options.passphrase_option
 @owner_options
 @pass_run
 def restore(
     run: Run, source: Path, target: str | None, keys: Path | None, move_away: bool, export_passphrase_file: str | None
 ) -> None:
-    """Put the BACKUP of a vault in its place, and verify it if its keys are there.
+    """Restore a vault from BACKUP, and verify it if its keys are there.
 
-    Nothing is deleted or overwritten: a vault that is there must be moved away first. Stop what uses it before.
+    Nothing is deleted or overwritten: a vault in the way must be moved away first. Stop every process that uses it
+    before.
 
-    An older backup is older in everything. Lines that were forgotten since come back, and so do actors that were
-    erased and caps that were revoked: do that again. What was put since is lost. The log looks rolled back until you
-    say `strongroom audit accept-restore`, which is recorded. A backup from before `rotate root` opens only with the
-    keys of its time (--keys).
+    Everything goes back to the time of the backup. Lines forgotten since, actors erased since and caps revoked since
+    come back: repeat those commands. Lines put since are lost. The log looks rolled back until you run
+    `strongroom audit accept-restore`, which is recorded. A backup from before `rotate root` opens only with the keys
+    of its time (--keys).
     """
     place = target or run.settings.vault
-    _check_file(place, "restore it to a path with --to, then `strongroom migrate` moves it there")
+    _check_file(place, "restore it to a path with --to, then move it to the bucket with `strongroom migrate`")
     vault = _vault_of(source)
     if not move_away:
-        _check_place(place)  # before any key is brought back
+        _check_place(place)  # before any key is restored
     is_old = False
     if keys is not None:
         into = _key_files(run, vault)
@@ -140,7 +141,7 @@ def restore(
             )
     except BaseException:
         if moved is not None:
-            moved.rename(place)  # as it was before
+            moved.rename(place)  # undo: the vault is back where it was
         raise
     done = Back(
         vault=back.vault,
@@ -153,13 +154,13 @@ def restore(
     )
     run.answer(done, _back(run, done, back, is_old=is_old))
     if target is not None and not is_old:
-        run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
+        run.note("note: the restored vault and the original share keys and checkpoint: use only one of the two")
 
 
 def _check_file(place: str, hint: str) -> None:
-    """A backup is a copy of a file."""
+    """Refuse a vault in a bucket: only a vault in a file is backed up."""
     if is_bucket(place):
-        raise InvalidRequest("a vault in a bucket is not backed up or restored as a file", hint=hint)
+        raise InvalidRequest("backup and restore are not for a vault in a bucket", hint=hint)
 
 
 def _vault_of(source: Path) -> str:
@@ -175,12 +176,12 @@ def _check_place(place: str) -> None:
     try:
         check_free(Path(place))
     except VaultExists as error:
-        error.hint = "say --move-away to rename what is there, or name another place with --to"
+        error.hint = "add --move-away to rename what is there, or name another place with --to"
         raise
 
 
 def _moved(place: str) -> Path | None:
-    """The vault that is there goes aside; where there is none, nothing has to."""
+    """Rename the vault in the way and return its new path; None if there is none."""
     if not Path(place).exists():
         return None
     return move_away(place, stamp=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"))
@@ -189,7 +190,10 @@ def _moved(place: str) -> Path | None:
 def _key_files(run: Run, vault: str) -> FileKeys:
     source = settings.keys_of(vault, run.passphrase)
     if not isinstance(source, FileKeys):
-        raise InvalidRequest("the environment holds keys, so none are brought back from a file")
+        raise InvalidRequest(
+            "the environment holds the vault's keys, so they cannot be restored from a file",
+            hint="leave out --keys, or unset STRONGROOM_ROOT_KEY and STRONGROOM_ISSUER_KEY",
+        )
     return source
 
 
@@ -209,24 +213,24 @@ def _back(run: Run, done: Back, back: Restored, *, is_old: bool) -> Iterator[str
     if done.keys:
         yield f"Its keys are back in {done.keys}."
     if not done.verified:
-        yield f"Not verified: there are no keys in {default_directory(done.vault)}. Bring them back, then run"
+        yield f"Not verified: there are no keys in {default_directory(done.vault)}. Put them back, then run"
         yield step("audit verify")
     elif done.rolled_back:
         size = back.report.size if back.report else 0
         yield f"Its log has {size} entries and does not continue the {done.seen_before} seen before: it looks rolled"
-        yield "back, and verify says so, until you accept that:"
+        yield "back, and verify will say so until you accept that with"
         yield step("audit accept-restore")
-        yield "Forget, erase and revoke again what you had since the backup: all of it is back."
+        yield "Then repeat every forget, erase and revoke that you did after the backup: all of that is undone."
     elif done.seen_before is None:
-        yield "Nothing was kept as last seen, so it is not known whether there was anything newer. If you have a copy"
+        yield "There is no earlier checkpoint, so nobody can tell whether this is the newest state. If you have a copy"
         yield f"of the file `checkpoint`, put it into {default_directory(done.vault)}; if not, accept the log as it is:"
         yield step("audit checkpoint --yes")
     elif is_old:
-        yield "Its log continues what had been seen when the keys were locked. Nothing here knows what came after that:"
-        yield "if you have a newer copy of the file `checkpoint`, put it beside the keys, then run"
+        yield "Its log continues the checkpoint that was saved with the keys, which may not be the newest one. If you"
+        yield "have a newer copy of the file `checkpoint`, put it beside the keys, then run"
         yield step("audit verify")
     else:
-        yield "Its log continues what was last seen."
+        yield "Its log continues the last seen checkpoint."
 
 
 # Rotation.
@@ -236,18 +240,19 @@ rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's
 
 @rotate.command("root", examples=["strongroom rotate root"])
 @click.option(
-    "--continue", "resume", is_flag=True, help="Finish a rotation that was stopped, with the root that it made."
+    "--continue", "resume", is_flag=True, help="Finish an interrupted rotation, with the root key that it made."
 )
 @owner_options
 @pass_run
 def rotate_root(run: Run, resume: bool) -> None:
-    """Replace the root key, which opens everything else.
+    """Replace the root key, which opens all other keys.
 
-    All keys are wrapped anew, in portions, and then the old root is dropped. Lines, caps and running agents go on as
-    before, and none of them can hold it up. Over a bucket it takes a minute, and other workers answer again once they
+    Every key is wrapped with the new root key, in portions, and then the old one is dropped. Lines, caps and running
+    agents are not affected and cannot block it. In a bucket it takes a minute, and other workers answer again once they
     have the new root.keyring. Earlier backups and copies of the vault open only with copies of the old root.keyring.
-    Interrupted, the vault still opens, and `doctor` says what is left: run it again, or with --continue if nobody can
-    have copied root.keyring meanwhile.
+
+    If it is interrupted, the vault still opens, and `doctor` says what is left: run it again, or with --continue if
+    nobody can have copied root.keyring in between.
     """
     vault = run.vault()
     stopped = vault.unfinished_rotation()
@@ -255,7 +260,7 @@ def rotate_root(run: Run, resume: bool) -> None:
         run.note(f"note: {unfinished_rotation(stopped)}")
     if is_bucket(run.settings.vault):
         run.note(
-            "note: this takes a minute; copy root.keyring to the other workers now, and once more when it has ended"
+            "note: this takes a minute; copy root.keyring to the other workers now, and again when it has finished"
         )
     rotated = vault.rotate_root(resume=resume)
     done: dict[str, object] = {"rotated": "root"}
@@ -263,17 +268,20 @@ def rotate_root(run: Run, resume: bool) -> None:
 
 
 def unfinished_rotation(stopped: Unfinished) -> str:
-    """What a stopped rotation left, in words."""
+    """Describe what an interrupted rotation has left to do."""
     left = pluralize(stopped.actors, "actor")
-    return f"a rotation of the root was stopped: {stopped.roots} roots in the keyring, {left} not yet under the newest"
+    return (
+        f"a rotation of the root key was interrupted: {stopped.roots} root keys in the keyring, {left} not yet under"
+        " the newest"
+    )
 
 
 def _of_root(run: Run, rotated: Rotated) -> Iterator[str]:
-    yield "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more."
-    yield "Earlier backups open only with the old one: destroy its copies where nothing may open them."
+    yield "The root key is new. Back up root.keyring now: older copies of it no longer open this vault."
+    yield "Earlier backups open only with the old key: destroy its copies if nobody should be able to open them."
     if rotated.pending:
-        yield "Pending: another process is reading the vault, and its journal may still hold what the old root wrapped."
-        yield f"{run.command('doctor')} removes that when it has finished."
+        yield "Pending: another process is reading the vault, so its journal may still hold keys under the old root"
+        yield f"key. When that process has finished, run {run.command('doctor')} to remove them."
 
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])
@@ -283,8 +291,8 @@ def _of_root(run: Run, rotated: Rotated) -> Iterator[str]:
 def rotate_issuer(run: Run, yes: bool) -> None:
     """Replace the issuer key, which signs caps.
 
-    Every cap minted so far is void from the next call on, also those narrowed from it: agents stop until they are
-    given new ones. Your own cap is made anew. Use it if issuer.key may have been copied.
+    Every cap minted so far becomes void, with all caps narrowed from it: agents are refused until you give them new
+    caps. Your own cap is replaced. Use this if issuer.key may have been copied.
     """
     run.confirm("This voids every cap that was ever minted for this vault.", yes=yes)
     run.vault().rotate_issuer()
@@ -300,9 +308,9 @@ def rotate_issuer(run: Run, yes: bool) -> None:
 @owner_options
 @pass_run
 def rotate_actor(run: Run, actor: str) -> None:
-    """Give an ACTOR a new key, and each of its namespaces a new one for lines to come.
+    """Give ACTOR a new key, and each of its namespaces a new key for future lines.
 
-    Lines that are there stay readable, with the keys they were sealed with. Caps and agents go on as before.
+    Existing lines stay readable with the keys they were encrypted with. Caps and agents are not affected.
     """
     run.vault().rotate_actor(actor)
     run.answer({"rotated": "actor", "actor": actor}, f"{actor} has new keys; earlier lines stay readable.")

@@ -1,7 +1,7 @@
 """cap: mint, attenuate, renew, show, revoke and list.
 
-A token goes out on stdout or into a file of mode 0600, and comes in by file, environment or stdin: never as an
-argument. `attenuate` and `show` need no vault where a cap is given, and believe nothing that the cap says of itself.
+A token is written to stdout or into a file of mode 0600, and read from a file, the environment or stdin, never from
+an argument. With a given cap, `attenuate` and `show` need no vault; they verify nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who ma
 
 
 class IssuedCap(msgspec.Struct, frozen=True):
-    """A new cap: the token itself, or the file that it was written to."""
+    """A new cap, with its token or the file that the token was written to."""
 
     cap: ShownCap
     token: str | None
@@ -46,26 +46,26 @@ class IssuedCap(msgspec.Struct, frozen=True):
     ],
 )
 @click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; by default {owner_cap.ACTOR}.")
-@click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens no memory until narrowed to one.")
+@click.option("--scope", metavar="PREFIX/", help="All actors below a prefix; opens no memory until narrowed to one.")
 @click.option(
-    "--ops", type=NAMES, required=True, help="What it allows, such as put,get,renew; for admin: mint,revoke,audit."
+    "--ops", type=NAMES, required=True, help="Allowed operations, as put,get,renew; for admin: mint,revoke,audit."
 )
-@click.option("--namespaces", type=NAMES, required=True, help="Where, such as work,travel.")
-@click.option("--ttl", type=DURATION, required=True, help="For how long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
+@click.option("--namespaces", type=NAMES, required=True, help="Allowed namespaces, such as work,travel.")
+@click.option("--ttl", type=DURATION, required=True, help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.")
 @click.option(
     "--class",
     "data_class",
     type=click.Choice([name.value for name in DataClass]),
     default="memory",
     show_default=True,
-    help="Which data it is for.",
+    help="Which kind of data it is for.",
 )
-@click.option("--session", metavar="NAME", help="Only within this conversation.")
+@click.option("--session", metavar="NAME", help="Only for this conversation.")
 @click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
 @click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
-@click.option("--label", metavar="TEXT", help="A name to know it by.")
+@click.option("--label", metavar="TEXT", help="A name to recognise it by, in lists and in the log.")
 @click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
-@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; by default to stdout.")
+@click.option("--out", metavar="FILE", help="Write the cap into a new file of mode 0600; by default to stdout.")
 @owner_options
 @pass_run
 def mint(
@@ -83,11 +83,12 @@ def mint(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Sign a cap. It is on record before you see it.
+    """Mint a cap. It is on record before it is printed.
 
-    A cap of the class admin opens no memory: it mints and revokes caps through a server, for the actors and namespaces
-    that it covers, and reads the log. This command itself needs the keys; holders of an admin cap mint by HTTP, with
-    POST /v1/caps/mint. A cap that allows renew can be renewed by its holder until it is revoked.
+    A cap with renew can be renewed by its holder until it is revoked. A cap of the class admin opens no memory: it
+    mints and revokes caps through a server, for the actors and namespaces that it covers, and reads the log.
+
+    This command needs the vault's keys; holders of an admin cap mint over HTTP, with POST /v1/caps/mint.
     """
     _check_free(out)
     token = run.vault().mint(
@@ -115,14 +116,14 @@ def mint(
 @click.option("--for", "actor", metavar="ACTOR", help="The one actor, for a cap with a scope.")
 @click.option("--scope", metavar="PREFIX/", help="A narrower prefix of actors.")
 @click.option("--ops", type=NAMES, help="Allow only these.")
-@click.option("--namespaces", type=NAMES, help="Only here.")
-@click.option("--ttl", type=DURATION, help="Only for so long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
-@click.option("--session", metavar="NAME", help="Only within this conversation.")
+@click.option("--namespaces", type=NAMES, help="Only in these.")
+@click.option("--ttl", type=DURATION, help="Only for this long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
+@click.option("--session", metavar="NAME", help="Only for this conversation.")
 @click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
 @click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
-@click.option("--label", metavar="TEXT", help="A name to know it by.")
+@click.option("--label", metavar="TEXT", help="A name to recognise it by, in lists and in the log.")
 @click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
-@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; by default to stdout.")
+@click.option("--out", metavar="FILE", help="Write the cap into a new file of mode 0600; by default to stdout.")
 @cap_options
 @pass_run
 def attenuate(
@@ -139,9 +140,9 @@ def attenuate(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Narrow the cap that is given, or your own. Nothing can be widened. A given cap needs no vault for it.
+    """Narrow the given cap, or your own. Nothing can be widened. For a given cap, no vault is needed.
 
-    It ends with the cap that it comes from, at the latest. One that would allow nothing is refused.
+    The new cap ends no later than the original one. A cap that would allow nothing is refused.
     """
     _check_free(out)
     token = strongroom.attenuate(
@@ -160,7 +161,7 @@ def attenuate(
     _check_use(run.token(), token)
     _issue(run, token, out)
     if _is_cut_short(run.token(), token):
-        run.note("note: the cap that it comes from ends sooner than that, and so does this one")
+        run.note("note: the original cap ends sooner than that, so this one ends with it")
 
 
 def _check_use(parent: Token, narrowed: Token) -> None:
@@ -169,7 +170,7 @@ def _check_use(parent: Token, narrowed: Token) -> None:
         if not after:
             raise InvalidRequest(
                 f"the narrowed cap would cover no {what}",
-                hint=f"the cap that is narrowed covers {', '.join(sorted(before)) or 'none'}",
+                hint=f"the original cap covers {', '.join(sorted(before)) or 'none'}",
             )
 
 
@@ -185,20 +186,20 @@ def _is_cut_short(parent: Token, narrowed: Token) -> bool:
         "strongroom cap renew --cap-file agent.cap --url https://memory.example.org --out next.cap",
     ],
 )
-@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600, or - for stdout.")
+@click.option("--out", metavar="FILE", help="Write the cap into a new file of mode 0600, or - for stdout.")
 @memory_options
 @pass_run
 def renew(run: Run, out: str | None) -> None:
-    """Get a new cap in place of the one that is given: the same scope, and the same time from now on.
+    """Replace the given cap by a new one that covers the same and lasts as long, from now on.
 
-    It takes the place of the old one in its file, unless there is an --out. The cap must allow renew, and must neither
-    have ended nor be a narrowed one. The old one still works until its own end.
+    The new cap replaces the old one in its file, unless you give --out. The cap must allow renew; an ended or narrowed
+    one cannot be renewed. The old cap goes on working until its own end.
     """
     _check_free(out)
     if run.given is None:
         raise CapMissing(
-            "no cap was named to renew",
-            hint="name its file with --cap-file; your own cap is renewed by itself",
+            "no cap was given to renew",
+            hint="name its file with --cap-file; your own cap is renewed automatically",
         )
     token = run.memory().renew()
     if out is None and remote_memory.keep(run, token):
@@ -218,9 +219,9 @@ def renew(run: Run, out: str | None) -> None:
 @cap_options
 @pass_run
 def show(run: Run) -> None:
-    """Show what the cap says of itself: the one that is given, or your own.
+    """Show the claims of the given cap, or of your own.
 
-    Nothing is verified: whether the vault accepts it shows when it is used.
+    Nothing is verified: only using the cap shows whether the vault accepts it.
     """
     shown = said_by(run.token())
     run.answer(shown, cap_lines(shown))
@@ -234,14 +235,14 @@ def show(run: Run) -> None:
     ],
 )
 @click.argument("link", required=False)
-@click.option("--for", "actor", metavar="ACTOR", help="Revoke every cap of this actor issued so far.")
+@click.option("--for", "actor", metavar="ACTOR", help="Revoke every cap issued so far for this actor.")
 @cap_options
 @refuse_server
 @pass_run
 def revoke(run: Run, link: str | None, actor: str | None) -> None:
-    """Revoke the cap of LINK, or the one that is given, and all that was narrowed from it.
+    """Revoke the cap with LINK, or the given one, and all caps narrowed or renewed from it.
 
-    `cap list` and `cap show` name links. It holds from the next call of every process on.
+    `cap list` and `cap show` print links. Every process refuses the cap from its next call on.
     """
     given = run.cap_file
     if given is None:
@@ -250,14 +251,14 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
         raise click.UsageError("name a link, a --cap-file, or an actor with --for")
     if actor is not None:
         if not _is_on_record(run, actor):
-            run.note(f"note: no cap of {actor} is on record")
+            run.note(f"note: no cap for {actor} is on record")
         run.vault().revoke_actor(actor)
-        run.answer({"actor": actor, "link": None}, f"every cap of {actor} issued so far is revoked")
+        run.answer({"actor": actor, "link": None}, f"revoked every cap issued so far for {actor}")
         return
     before = _standing(run)
     revoked = run.vault().revoke(run.token() if link is None else _whole_link(run, link))
     more = len(before - _standing(run) - {revoked})
-    text = f"revoked {revoked}" + (f", and {more} renewed or minted from it" if more else "")
+    text = f"revoked {revoked}" + (f", and {pluralize(more, 'cap')} renewed or minted from it" if more else "")
     run.answer({"actor": None, "link": revoked}, text)
 
 
@@ -267,23 +268,26 @@ def _standing(run: Run) -> set[str]:
 
 
 def _is_on_record(run: Run, actor: str) -> bool:
-    """Whether a cap was minted for the actor, or for a scope that it is in."""
+    """Whether a cap was minted for the actor or for a scope that contains it."""
     names = (record.actor for record in run.vault().caps())
     return any(name == actor or (name.endswith("/") and actor.startswith(name)) for name in names)
 
 
 def _whole_link(run: Run, link: str) -> str:
-    """The link that starts so, among the minted ones: `cap list` shows the first 16 digits."""
+    """The full link of the minted cap whose link starts with `link`; `cap list` shows the first 16 digits."""
     if not re.fullmatch("[0-9a-f]{8,64}", link):
         raise InvalidRequest(
-            "a link is 64 hex digits, of which the first 8 or more will do",
-            hint="`strongroom cap list` and `strongroom cap show` name links",
+            f"{link} is not a link: give its 64 hex digits, or at least the first 8",
+            hint="`strongroom cap list` and `strongroom cap show` print links",
         )
     if len(link) == 64:
         return link
     found = [record.link for record in run.vault().caps() if record.link.startswith(link)]
     if len(found) != 1:
-        raise InvalidRequest(f"{len(found) or 'no'} minted links start with {link}", hint="see `strongroom cap list`")
+        raise InvalidRequest(
+            f"{len(found) or 'no'} minted caps have a link that starts with {link}",
+            hint="`strongroom cap list --all` shows them all",
+        )
     return found[0]
 
 
@@ -294,31 +298,33 @@ def _whole_link(run: Run, link: str) -> str:
         "strongroom cap list --all --json",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help="Only caps of this actor.")
-@click.option("--all", "everything", is_flag=True, help="Those that ended or are void, too, with since when and why.")
+@click.option("--for", "actor", metavar="ACTOR", help="Only caps for this actor.")
+@click.option("--all", "everything", is_flag=True, help="Also expired and void caps, with since when and why.")
 @owner_options
 @pass_run
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
-    """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
+    """List the minted caps, oldest first. The vault does not store tokens, so none is shown."""
     now = time.time()
     minted = list(run.vault().caps(actor))
     known = [record_as_json(one, now) for one in cap_void_reason.date(minted, run.vault().audit.newest())]
     found = [one for one in known if everything or one.void is None]
     run.answer({"caps": found}, output.table(record_row(one, now) for one in found))
     if not known:
-        run.note("there are no such caps")
+        run.note("no caps match")
     elif len(found) < len(known):
-        run.note(f"note: {pluralize(len(known) - len(found), 'cap')} ended or void, shown with --all")
+        run.note(f"note: not shown: {pluralize(len(known) - len(found), 'cap')} expired or void; --all shows them")
 
 
 def _check_free(out: str | None) -> None:
-    """Before anything is signed: a cap whose file cannot be written would be lost, and valid."""
+    """Raise if `out` cannot be written. Called before signing: otherwise a valid cap would be lost."""
     if out is None or out == "-":
         return
     if os.path.lexists(out):
-        raise InvalidRequest(f"{out} is there already", hint="name another file; none is overwritten")
+        raise InvalidRequest(f"{out} already exists", hint="name another file")
     if not os.access(Path(out).parent, os.W_OK):
-        raise InvalidRequest(f"nothing can be written to {Path(out).parent}", hint="name a directory that is there")
+        raise InvalidRequest(
+            f"no file can be written in {Path(out).parent}", hint="name a file in a directory that you can write to"
+        )
 
 
 def _issue(run: Run, token: Token, out: str | None) -> None:
@@ -331,7 +337,7 @@ def _issue(run: Run, token: Token, out: str | None) -> None:
         write_file(Path(out or ""), token.encode() + b"\n", new=True)
     except OSError as error:
         first, *narrowed = parse(token).links
-        lost = f"nobody has the cap that was signed; `strongroom cap revoke {first.id[:16]}` takes it off the list"
+        lost = f"the signed cap is lost; void it with `strongroom cap revoke {first.id[:16]}` and mint another"
         hint = "name another file" if narrowed else lost
         raise InvalidRequest(f"cannot write {out}: {error.strerror}", hint=hint) from None
     run.answer(IssuedCap(shown, None, out), [f"written to {output.one_line(out or '')}", *cap_lines(shown)])

@@ -1,4 +1,4 @@
-"""Caps as commands show them: what a token says of itself, and what the vault has on record. Never a secret."""
+"""Caps for commands: the claims of a token, and the vault's record of minted caps. No secret is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strongroom.model import CapRecord, DataClass, Void, pluralize
 
 
 class ShownCap(msgspec.Struct, frozen=True):
-    """What a cap says of itself, without anything that would let one use it."""
+    """The claims of a cap, without its signature and its key: nobody can use it from this."""
 
     actor: str | None
     actor_scope: str | None
@@ -35,7 +35,7 @@ class ShownCap(msgspec.Struct, frozen=True):
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """A cap that was minted here. Caps narrowed from it are not on record."""
+    """The record of a cap minted by this vault. Caps narrowed from it are not on record."""
 
     link: str
     actor: str
@@ -53,13 +53,13 @@ class Registered(msgspec.Struct, frozen=True):
 
 WHY: dict[str, str] = {
     Void.REVOKED: "revoked",
-    Void.ACTOR_REVOKED: "its actor's caps were revoked",
+    Void.ACTOR_REVOKED: "all caps of its actor were revoked",
     Void.ISSUER_ROTATED: "the issuer key was replaced",
 }
 
 
 def record_as_json(record: CapRecord, now: float) -> Registered:
-    """A record as `--json` tells it. `void` says why it is void, if it is; a cap that only ended is `expired`."""
+    """The JSON form of a record. `void` is the reason if the cap is void; a cap that only ended is `expired`."""
     expired = record.expires <= now
     since = record.void_since if record.void else record.expires if expired else None
     return Registered(
@@ -79,7 +79,7 @@ def record_as_json(record: CapRecord, now: float) -> Registered:
 
 
 def record_row(one: Registered, now: float) -> tuple[str, ...]:
-    """A record as a row for people."""
+    """The table row of a record, for people."""
     state = end_in_words(one.expires, now)
     if one.void is not None and one.void in WHY:
         state = f"void{'' if one.void_since is None else f' since {output.local(one.void_since)}'}: {WHY[one.void]}"
@@ -88,7 +88,7 @@ def record_row(one: Registered, now: float) -> tuple[str, ...]:
 
 
 def said_by(token: str) -> ShownCap:
-    """Decode a cap, offline. Nothing is verified."""
+    """Decode a cap offline, without verifying it."""
     chain = parse(token)
     said = owner_cap.read_unverified(token)
     return ShownCap(
@@ -116,7 +116,7 @@ def _is_delegable(said: Cap, *, has_seed: bool) -> bool:
 
 
 def cap_lines(shown: ShownCap) -> Iterator[str]:
-    """A cap for people."""
+    """The lines that show a cap to people."""
     opens = (
         "every actor below it" if shown.data_class == DataClass.ADMIN else "opens nothing until narrowed to one actor"
     )
@@ -138,5 +138,5 @@ def cap_lines(shown: ShownCap) -> Iterator[str]:
 
 
 def end_in_words(expires: datetime, now: float) -> str:
-    """When a cap ends, from now."""
+    """When a cap ends, in words relative to `now`."""
     return output.in_words(expires.timestamp() - now)

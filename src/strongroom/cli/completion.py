@@ -1,4 +1,4 @@
-"""completion: the script that lets a shell complete commands and options."""
+"""completion: print the script that lets a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.cli.run_context import Run, common_options, pass_run
 
 _PLACES = {
     "bash": "~/.local/share/bash-completion/completions/strongroom",
-    "zsh": "a directory of your fpath, as _strongroom",
+    "zsh": "_strongroom in a directory of your fpath",
     "fish": "~/.config/fish/completions/strongroom.fish",
 }
 
@@ -30,4 +30,4 @@ def completion(run: Run, shell: str) -> None:
     assert found is not None  # noqa: S101 - click has these three
     script = found(app, {}, "strongroom", "_STRONGROOM_COMPLETE").source()
     run.answer({"shell": shell, "script": script, "place": _PLACES[shell]}, script.rstrip())
-    run.note(f"put this into {_PLACES[shell]}")
+    run.note(f"save this script as {_PLACES[shell]}")

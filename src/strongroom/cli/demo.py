@@ -1,7 +1,7 @@
-"""demo: a short story in numbered steps that shows recall, denials, tampering found and forgetting.
+"""demo: show recall, denials, tampering that is found, and forgetting, in numbered steps.
 
-Every step has to be ok; after one that fails, the rest are not run and count as failed. The long demonstration, with
-servers, a fleet on S3, hosted providers and Hermes, is in a checkout: `make demo`.
+If a step fails, the steps after it are not run and count as failed. The long demonstration, with servers, a fleet on
+S3, hosted providers and Hermes, needs a checkout: `make demo`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _ORDINARY = (
     "I am not going to sort the bookshelf on yet another weekend.",
 )
 _PIECE = 32
-"""Bytes that are looked for at a time: a piece of a sealed line is as telling as the whole."""
-_ITS_END = "the step to come to its end"
+"""Length in bytes of the pieces to search for: one piece of an encrypted line is as much evidence as all of it."""
+_ITS_END = "the step to finish"
 _MARGIN = "        "
 _COLOURS = {OK: "green", FAIL: "red"}
 
@@ -64,7 +64,7 @@ class Played(msgspec.Struct, frozen=True):
 
 
 class Story(Place):
-    """What the story has learnt so far."""
+    """The state of the story: what its earlier steps have stored and found."""
 
     trip = ""
     allergy = ""
@@ -80,7 +80,7 @@ class Story(Place):
 
 
 class Step(NamedTuple):
-    """A sentence that must be true, and how it is tried."""
+    """A sentence that must be true, and the function that tries it."""
 
     name: str
     sentence: str
@@ -256,16 +256,16 @@ STEPS = (
     Step("narrowed", "A cap narrowed to travel recalls the trip, and nothing personal.", _narrow_the_cap),
     Step(
         "denied",
-        "It is denied personal by get, id and list, in the words for what does not exist.",
+        "That cap is denied personal, by get, id and list, in the same words as a namespace that does not exist.",
         _deny_what_it_does_not_cover,
     ),
     Step("forged", "With one character of its signature changed, it is refused.", _refuse_a_forged_cap),
     Step("revoked", "A cap that was accepted is refused once it is revoked.", _refuse_a_revoked_cap),
     Step("no_plaintext", "No file of the vault holds any of it in clear.", _find_no_plaintext),
-    Step("log_verifies", "The log names the denied reads, and verifies.", _read_and_verify_the_log),
+    Step("log_verifies", "The log lists the denied reads, and verifies.", _read_and_verify_the_log),
     Step("swapped_lines", "Two lines swapped on disk do not open; verify names them.", _find_swapped_lines),
-    Step("edited_log", "A denial edited into an admission is found by verify.", _find_an_edited_log),
-    Step("forget", "Forget: no file holds a piece of the sealed trip any more.", _forget_the_trip),
+    Step("edited_log", "A log entry edited from deny to allow is found by verify.", _find_an_edited_log),
+    Step("forget", "The trip is forgotten: no file holds a piece of its ciphertext any more.", _forget_the_trip),
     Step(
         "forgotten", "It is gone for every process, and cannot be put back; the log still verifies.", _find_it_nowhere
     ),
@@ -274,14 +274,14 @@ STEPS = (
 
 @command(examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep"])
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
-@click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and say where.")
+@click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and print where.")
 @pass_run
 def demo(run: Run, as_json: bool, keep: bool) -> None:
     """Show recall, denials, tampering that is found, and forgetting.
 
-    Each step runs in fresh processes, in a temporary directory of its own, and touches no vault, key or setting of
-    yours. It is ok, or fails with what was expected and what came. Exit code 0 only if all are ok, else 1. In a
-    checkout, `make demo` shows the rest: a server, MCP, a fleet on S3, hosted providers and Hermes.
+    It runs in fresh processes and a temporary directory, and touches no vault, key or setting of yours. A step that
+    fails shows what was expected and what came instead. Exit code 0 only if all steps are ok, else 1. In a checkout,
+    `make demo` shows the rest: a server, MCP, a fleet on S3, hosted providers and Hermes.
     """
     run.json = run.json or as_json
     with temporary_directory(keep=keep) as scratch:
@@ -304,9 +304,9 @@ def _played(run: Run, story: Story) -> Iterator[StepOutcome]:
         outcome = StepOutcome(number, step.name, OK, step.sentence)
         try:
             if failed:
-                raise Unexpected("the step to be run", f"it was not run, because step {failed} failed")
+                raise Unexpected("the step to run", f"it was not run, because step {failed} failed")
             step.attempt(story)
-        except Exception as error:  # noqa: BLE001 - whatever breaks a step, it has failed
+        except Exception as error:  # noqa: BLE001 - any exception is a failed step
             failed = failed or number
             told = (
                 (error.expected, error.came)

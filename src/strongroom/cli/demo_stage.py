@@ -1,7 +1,7 @@
-"""The place in which a demonstration happens: a temporary directory, and processes that see nothing else.
+"""The sandbox of a demonstration: a temporary directory, and processes that use nothing outside it.
 
-Every command is a fresh process with a scrubbed environment, so nothing of the user's vaults, keys, caps or settings is
-read or written. Also here: what a process must have answered, so that a step can say it in one line.
+Every command is a fresh process with a clean environment: none of the user's vaults, keys, caps or settings is read or
+written. Also here: the assertions on a process's answer, so that a step needs one line for each.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from strongroom.errors import BY_REASON
 
 OK, FAIL = "ok", "fail"
 PATIENCE = 120
-"""Seconds after which a process that says nothing is given up."""
+"""Seconds to wait for a process to end."""
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "SYSTEMROOT")
 _AT_ONCE = 3
 
 
 class Unexpected(Exception):
-    """A step did not end as it must."""
+    """A step went differently than expected."""
 
     def __init__(self, expected: object, came: object) -> None:
         super().__init__(f"expected {expected}, came {came}")
@@ -42,7 +42,7 @@ class Unexpected(Exception):
 
 
 class StepOutcome(msgspec.Struct, frozen=True):
-    """How a step ended. `reason` is for skips; `expected` and `came` are for fails; `seen` is what it has to show."""
+    """How a step ended. `reason` is set if it was skipped, `expected` and `came` if it failed; `seen` is output."""
 
     number: int
     name: str
@@ -64,7 +64,7 @@ class Done:
 
     @property
     def reason(self) -> str:
-        """The reason that it told, if it told one."""
+        """The reason in its error document; else its stderr."""
         with suppress(ValueError, TypeError, KeyError):
             return str(json.loads(self.err)["reason"])
         return self.err.strip() or "no reason"
@@ -78,7 +78,7 @@ class Done:
 
 
 class Place:
-    """A directory with a vault in it, and the processes that use it."""
+    """A directory with a vault, and the processes that use it."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -96,16 +96,16 @@ class Place:
         return self.run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
 
     def at_once(self, *commands: Sequence[str], cap: str = "") -> list[Done]:
-        """Run several command lines, three processes at a time: for those that do not depend on each other."""
+        """Run command lines that do not depend on each other, three at a time."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(lambda arguments: self.strongroom(*arguments, cap=cap), commands))
 
     def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
-        """The document that a command line answers with; it has to succeed."""
+        """The JSON answer of a command line, which has to succeed."""
         return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
 
     def environment(self) -> dict[str, str]:
-        """What a process gets: places in the temporary directory, and of the user's only what programs need to run."""
+        """The environment of a process: paths in the temporary directory, and few of the user's variables."""
         return {
             **{name: os.environ[name] for name in _KEPT if name in os.environ},
             "HOME": self.file("home"),
@@ -131,27 +131,27 @@ class Place:
 
 
 def answered(done: Done) -> Any:
-    """The document of a process that has to have succeeded."""
+    """The JSON answer of a process. Raises `Unexpected` if it failed."""
     expect("exit 0", "exit 0", f"exit {done.code}" + (f", {done.reason}" if done.code else ""))
     return done.json
 
 
 def refused(reason: str, *attempts: Done) -> None:
-    """Every attempt was refused with this reason and the exit code of its family, and answered nothing."""
+    """Check that every attempt failed with this reason and its exit code, and answered nothing."""
     code = BY_FAMILY[BY_REASON[reason].family]
     for done in attempts:
         expect(f"exit {code}, {reason}", (code, reason, ""), (done.code, done.reason, done.out))
 
 
 def expect(what: str, expected: object, came: object) -> None:
-    """These two are the same, or the step has failed."""
+    """Raise `Unexpected` unless the two are equal."""
     if expected != came:
         raise Unexpected(what, came)
 
 
 @contextmanager
 def temporary_directory(*, keep: bool) -> Iterator[Path]:
-    """A directory that only this user can enter; removed afterwards, also after a signal, unless it is to be kept."""
+    """A private temporary directory, removed at the end, also after a signal, unless `keep`."""
     with _interrupted_by_signals():
         scratch = Path(tempfile.mkdtemp(prefix="strongroom-demo-"))
         try:
@@ -163,7 +163,7 @@ def temporary_directory(*, keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _interrupted_by_signals() -> Iterator[None]:
-    """A signal that ends the process interrupts it: servers are ended and files removed as after Ctrl-C."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that servers are stopped and files removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

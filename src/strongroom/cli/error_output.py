@@ -1,8 +1,8 @@
-"""Errors at the edge: which exit code each gets, and how it is told.
+"""Turn errors into messages on stderr and exit codes.
 
 People get `strongroom: error: ...` and, where there is one, `strongroom: hint: ...`; with `--json` one JSON object.
-Both go to stderr. What nobody raised on purpose is a defect: it gets exit code 1 and no traceback, unless
-`STRONGROOM_DEBUG=1` asks for it.
+Any exception that is not a `StrongroomError` or a click error is a defect: exit code 1, and a traceback only with
+`STRONGROOM_DEBUG=1`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ BY_FAMILY = {"defect": BUG, "invalid": 2, "denied": 3, "not_found": 4, "conflict
 
 MEANINGS = {
     OK: "done",
-    BUG: "a defect of Strongroom; `STRONGROOM_DEBUG=1` shows where, or the server's own log",
-    2: "the command or the request is wrong: change it",
+    BUG: "a defect in Strongroom: run again with `STRONGROOM_DEBUG=1`, or read the server's log;"
+    " from `wire --check-only`: something needs changing; from `demo`: a step failed",
+    2: "the command or the request is invalid: change it",
     3: "denied: the cap does not allow this, or is not valid",
-    4: "not found: no such line, or no vault in this place",
-    5: "conflict: somebody else was first, or the line was forgotten; read again, then decide",
-    6: "tampered: stop, keep the files, look at `strongroom audit verify`",
-    7: "unavailable: nothing was answered; a write is whole or absent",
-    UNSEEN: "unseen: no flaw was found, but a roll-back, or a write that was undone, cannot be ruled out",
+    4: "not found: there is no such line, or no vault at this place",
+    5: "conflict: another write came first, or the line was forgotten; read again, then decide",
+    6: "tampered: stop, keep the files as they are, and run `strongroom audit verify`",
+    7: "unavailable: no answer was given; a write happened completely or not at all",
+    UNSEEN: "unseen: no flaw was found, but a roll-back or an undone write cannot be ruled out",
     INTERRUPTED: "interrupted by the user",
-    BROKEN_PIPE: "the reader of the output went away",
+    BROKEN_PIPE: "the program reading the output closed the pipe",
 }
-"""Every exit code and what it means, for the reference."""
+"""What each exit code means. `docs/cli.md` is written from it."""
 
 
 class ErrorDocument(msgspec.Struct, frozen=True):
-    """An error as `--json` tells it."""
+    """An error as `--json` writes it."""
 
     error: str
     reason: str
@@ -50,7 +51,7 @@ class ErrorDocument(msgspec.Struct, frozen=True):
 
 
 class CommandFailure(click.ClickException):
-    """A command that ran to its end and found something bad; its answer has been given already."""
+    """A command that finished with a failing exit code and has given its answer already."""
 
     def __init__(self, code: int) -> None:
         super().__init__("")
@@ -58,7 +59,7 @@ class CommandFailure(click.ClickException):
 
 
 def tell(error: BaseException, *, as_json: bool) -> int:
-    """Tell an error on stderr and return the exit code."""
+    """Print an error on stderr and return the exit code."""
     if isinstance(error, CommandFailure):
         return error.code
     if isinstance(error, click.Abort | KeyboardInterrupt | Declined):
@@ -78,18 +79,18 @@ def tell(error: BaseException, *, as_json: bool) -> int:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` stands among the arguments: they may be too wrong to be parsed."""
+    """Whether `--json` is among the arguments, for errors that keep click from parsing them."""
     return "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
 
 
 def hint_of(error: StrongroomError) -> str:
-    """What to do about an error, in words of the shell."""
+    """The hint for an error, naming commands and options instead of Python calls."""
     if isinstance(error, VaultMissing):
         return "make one with `strongroom init`, or name another with --vault or STRONGROOM_VAULT"
-    if isinstance(error, Tampered) and (not error.hint or "verify(" in error.hint):  # said for Python
-        return "keep the files as they are; `strongroom audit verify` names what is wrong"
+    if isinstance(error, Tampered) and (not error.hint or "verify(" in error.hint):  # a hint for Python callers
+        return "keep the files as they are and run `strongroom audit verify`, which names what is wrong"
     if isinstance(error, Denied) and not error.hint:
-        return "`strongroom cap show` says what the cap covers"
+        return "`strongroom cap show` prints what the cap covers"
     return error.hint
 
 
@@ -100,8 +101,8 @@ def _usage(error: click.ClickException) -> ErrorDocument:
         if isinstance(error, UnknownVerb) and error.hint:
             hint = error.hint
         elif isinstance(error, click.NoSuchOption) and error.ctx.parent is None:
-            hint = f"an option of a verb is said after the verb: `strongroom VERB {error.option_name} ...`"
-    # click puts choices on lines of their own, and a terminal would be shown each break as a code point
+            hint = f"options of a verb go after the verb: `strongroom VERB {error.option_name} ...`"
+    # click puts choices on lines of their own, and each line break would be shown as a code point
     return ErrorDocument("invalid", "usage", " ".join(error.format_message().split()), hint)
 
 
@@ -109,9 +110,9 @@ def _tell_bug(error: BaseException, *, as_json: bool) -> int:
     if os.environ.get("STRONGROOM_DEBUG") == "1":
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     # Only the type: the message of a foreign exception may hold a line's text.
-    message = f"a defect: {type(error).__name__} was raised"
+    message = f"a defect in Strongroom: {type(error).__name__} was raised"
     _show(
-        ErrorDocument("bug", "bug", message, "run it again with STRONGROOM_DEBUG=1 and report what it shows"),
+        ErrorDocument("bug", "bug", message, "run the command again with STRONGROOM_DEBUG=1 and report the traceback"),
         as_json=as_json,
     )
     return BUG

@@ -1,4 +1,4 @@
-"""forget and erase: lines that are gone, and keys that are destroyed. Both ask before they take more than was named."""
+"""forget and erase: delete lines for good, and destroy namespaces with their keys. Both ask before they do it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from strongroom.cli.argument_types import MOMENT, NAMESPACE
 from strongroom.cli.line_view import Filters, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.model import LIST_LIMIT, Forgotten, pluralize
+from strongroom.store import is_bucket
 
 
 @command(
@@ -27,7 +28,7 @@ from strongroom.model import LIST_LIMIT, Forgotten, pluralize
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
 @click.option("--session", metavar="NAME", help="Lines of this conversation.")
-@click.option("--link", metavar="LINK", help="Lines written with the cap of this link, or one narrowed from it.")
+@click.option("--link", metavar="LINK", help="Lines written with the cap that has this link, or one narrowed from it.")
 @click.option("--since", type=MOMENT, help="Lines from this moment on.")
 @click.option("--until", type=MOMENT, help="Lines before this moment.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -45,10 +46,13 @@ def forget(
 ) -> None:
     """Forget the lines that meet every condition given, for good.
 
-    Their ids cannot be used again. Lines chosen by anything but their ids are counted first, and you are asked.
+    Their ids cannot be used again. Unless you name lines by their ids, they are counted first and you are asked.
     """
     if not (ids or namespaces or session or link or since or until):
-        raise click.UsageError("say what to forget; to destroy everything, use erase")
+        raise click.UsageError(
+            "name the lines to forget: by id, --namespace, --session, --link, --since or --until; to destroy"
+            " everything, use erase"
+        )
     if not ids and not yes:
         count = _count(run, Filters(namespaces, session, since=since, until=until), link)
         run.confirm(f"This forgets {pluralize(count, 'line')}.", yes=False)
@@ -78,22 +82,38 @@ def _count(run: Run, filters: Filters, link: str | None) -> int:
 
 def _note_forgotten(run: Run, done: Forgotten) -> None:
     for name in done.missing:
-        run.note(f"warning: {name} was not there")
+        run.note(f"warning: there is no line {name}")
     if not done.scrubbed:
-        run.note(
-            "warning: old ciphertext may still wait: in a bucket until packs are rewritten, within a minute, and for "
-            "good where it keeps versions; in a file while another process is reading the vault: when that has "
-            f"finished, {_scrubber(run)}"
+        run.note(f"warning: {_remains(run)}")
+
+
+def _remains(run: Run) -> str:
+    """Where the ciphertext of forgotten lines may still be, and what removes it."""
+    if run.server is not None:
+        return (
+            "the server may still store ciphertext of these lines; it removes that within a minute, but not from a"
+            " bucket that keeps old versions"
         )
+    if is_bucket(run.settings.vault):
+        return (
+            "the bucket may still hold ciphertext of these lines; it is removed within a minute, but not from a bucket"
+            " that keeps old versions"
+        )
+    return (
+        "the vault's journal may still hold ciphertext of these lines, because another process is reading the vault;"
+        f" {_scrubber(run)}"
+    )
 
 
 def _scrubber(run: Run) -> str:
-    """What removes the bytes of deleted objects whose scrub was put off."""
-    return f"{run.command('doctor')} removes it" if run.server is None else "the server removes it within a minute"
+    """What to do about bytes that could not be scrubbed while another process was reading."""
+    if run.server is not None:
+        return "the server removes it within a minute"
+    return f"when that process has finished, run {run.command('doctor')} to remove it"
 
 
 class Destroyed(msgspec.Struct, frozen=True):
-    """What erase did. `pending` until no file of the vault holds the destroyed keys any more."""
+    """What erase did. `pending`: a file of the vault may still hold the destroyed keys."""
 
     actor: str
     namespaces: tuple[str, ...]
@@ -110,18 +130,18 @@ class Destroyed(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
-@click.option("--everything", is_flag=True, help="The whole memory, its keys, and every cap issued for it so far.")
-@click.option("--rotate-root", is_flag=True, help="Replace the root key too, so that it opens no earlier copy.")
+@click.option("--everything", is_flag=True, help="Erase the whole memory and its keys, and void its caps.")
+@click.option("--rotate-root", is_flag=True, help="Also replace the root key, which opens earlier copies of the vault.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @memory_options
 @pass_run
 def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: bool, yes: bool) -> None:
-    """Destroy whole namespaces with their keys, so that nothing is left to open.
+    """Destroy whole namespaces and their keys, so that nothing can open their lines again.
 
-    It is the memory of the cap's own actor that is erased.
+    This erases the memory of the actor that the cap is for.
     """
     if everything == bool(namespaces):
-        raise click.UsageError("name the namespaces to erase, or say --everything")
+        raise click.UsageError("name either the namespaces to erase or --everything")
     if rotate_root:
         run.check_local()
     actor = owner_cap.read_unverified(run.token()).actor or ""
@@ -138,7 +158,7 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
 
 
 def _check_rotatable(run: Run) -> None:
-    """Before anything is destroyed: keys that cannot be rotated raise here."""
+    """Raise if the keys cannot be rotated. Called before anything is destroyed."""
     with settings.keys_of(run.vault().id, run.passphrase).rotating():
         pass
 
@@ -146,16 +166,16 @@ def _check_rotatable(run: Run) -> None:
 def _promises(run: Run, done: Destroyed, *, own: bool) -> Iterator[str]:
     what = "everything" if done.everything else ", ".join(done.namespaces)
     yield f"erased {what} of {done.actor}: {pluralize(done.objects, 'object')}"
-    yield "Its keys are destroyed: nothing in this vault opens those lines again."
+    yield "The keys are destroyed: nothing in this vault can open those lines again."
     if done.everything:
-        again = "; you get a new one of your own with your next command." if own else ", this one as well."
+        again = "; your next command makes a new one of your own." if own else ", including the one you used."
         yield f"Every cap issued for this actor so far is void{again}"
     if done.root_rotated:
-        yield "The root key is new: destroy old copies of root.keyring, which open earlier copies of the vault,"
-        yield "and back up the new one."
+        yield "The root key is new: back it up, and destroy old copies of root.keyring, which open earlier copies of"
+        yield "the vault."
     else:
-        yield "A copy of the vault made earlier still holds the wrapped keys, and the root key opens them:"
-        yield "--rotate-root replaces it, where the vault is."
+        yield "Earlier copies of the vault still hold these keys, wrapped, and the root key opens them. To prevent"
+        yield "that, replace it with `strongroom rotate root`, where the vault is."
     if done.pending:
-        yield "Pending: another process is reading the vault, so the destroyed keys may still wait in its journal."
-        yield f"When that has finished, {_scrubber(run)}."
+        yield "Pending: another process is reading the vault, so its journal may still hold what was destroyed:"
+        yield f"{_scrubber(run)}."

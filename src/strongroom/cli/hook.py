@@ -1,8 +1,8 @@
-"""hook: what a runtime's shell hooks call, with its JSON on stdin and the verdict as JSON on stdout.
+"""hook: answer the shell hooks of a runtime, with JSON on stdin and the verdict as JSON on stdout.
 
-The exit code is 0 whatever the verdict: a runtime takes another one for a broken hook and goes on. The whole run ends
-within four seconds, since Hermes drops a hook that takes longer and then calls the tool. So the work is done on a
-thread that is left behind if it does not end, and only what is needed to say so is imported before.
+The exit code is 0 for every verdict: a runtime takes any other for a broken hook and calls the tool. The whole run
+ends within four seconds, since Hermes gives up on a slower hook and then calls the tool. So a daemon thread does the
+work and is abandoned if it is too slow, and only what is needed to answer is imported before.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from strongroom.hermes.hooks.guarded_home import Bound
     from strongroom.hermes.hooks.hook_payload import Payload
 
-hook = Group("hook", help="What a runtime's shell hooks call: JSON on stdin, a verdict on stdout, exit code 0.")
+hook = Group("hook", help="Answer the shell hooks of a runtime: JSON on stdin, a verdict on stdout, exit code 0.")
 
 LIMIT = 4.0
-"""Seconds for all of it; Hermes waits for five where `strongroom wire` set the hook up."""
+"""Seconds for the whole run. Hermes waits five, as `strongroom wire` configures it."""
 READING = 1.5
-"""Seconds of them for reading stdin."""
+"""Seconds of that for reading stdin."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Verdict = dict[str, str]
 Work = Callable[["Bound", "Payload"], Verdict]
 _NOTHING: Verdict = {}
-_DOCTOR = "`strongroom doctor` may say why"
-_LOOK = "`strongroom wire hermes --check-only` says which"
+_DOCTOR = "`strongroom doctor` may show why"
+_LOOK = "`strongroom wire hermes --check-only` shows it"
 _leave = os._exit
 
 
@@ -51,7 +51,7 @@ def _ignored(_reason: str) -> Verdict:
 
 
 def _options(command: F) -> F:
-    as_json = click.option("--json", is_flag=True, expose_value=False, help="Changes nothing: it is JSON anyway.")
+    as_json = click.option("--json", is_flag=True, expose_value=False, help="No effect: the answer is always JSON.")
     return click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")(as_json(command))
 
 
@@ -60,11 +60,11 @@ def _options(command: F) -> F:
 )
 @_options
 def check(home: str | None) -> None:
-    """Before a tool call (pre_tool_call): block it unless all is well.
+    """Before a tool call (pre_tool_call): block it unless it is known to be harmless for the vault.
 
-    Blocks if the arguments reach for the vault, its keys, the agent's cap, its spool or its policy, if the cap is
-    missing, expired or revoked, and if any of that cannot be found out. A command that hides what it does can still
-    get past this: only a vault served under another user is a wall.
+    It blocks if the arguments reach for the vault, its keys, the agent's cap, its spool or its policy, if the cap is
+    missing, expired or revoked, and if any of this cannot be checked. A command that hides what it does can still get
+    past it: only a vault served under another user is out of reach.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
@@ -82,7 +82,7 @@ def check(home: str | None) -> None:
 )
 @_options
 def audit(home: str | None) -> None:
-    """After a tool call (post_tool_call): put its name and a hash of its arguments into the log."""
+    """After a tool call (post_tool_call): record its name and a hash of its arguments in the log."""
 
     def work(bound: Bound, said: Payload) -> Verdict:
         from strongroom.hermes.hooks import tool_verdict
@@ -98,9 +98,9 @@ def audit(home: str | None) -> None:
 )
 @_options
 def memory_inject(home: str | None) -> None:
-    """Before a turn (pre_llm_call): give the model what is remembered about what was said.
+    """Before a turn (pre_llm_call): give the model the lines that fit the user's message.
 
-    For those who do not use the memory provider: with both, everything would be shown twice.
+    Use it only without the memory provider: with both, the model would get every line twice.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
@@ -112,7 +112,7 @@ def memory_inject(home: str | None) -> None:
 
 
 def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> None:
-    """Do the work within the limit and say the verdict; `failed` says what to do without one."""
+    """Do the work within the limit and print the verdict; `failed` gives the verdict if there is none."""
     until = time.monotonic() + LIMIT
     found: list[Verdict] = []
     worker = threading.Thread(target=lambda: found.append(_done(home, work, failed)), daemon=True)
@@ -122,12 +122,12 @@ def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> N
         _note("timeout", _DOCTOR)
     click.echo(json.dumps(found[0] if found else failed("timeout")))
     sys.stdout.flush()
-    if threading.active_count() > 1:  # whoever is still at work must not hold up the runtime
+    if threading.active_count() > 1:  # a thread that is still busy must not delay the runtime
         _leave(0)
 
 
 def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Verdict:
-    """The verdict, whatever happens on the way to it: the one place where a fault of a hook ends."""
+    """The verdict of the work, or of `failed` after any error: the top-level handler of a hook."""
     try:
         said = _told()
         return work(_bound(home), said)
@@ -153,9 +153,9 @@ def _bound(home: str | None) -> Bound:
     (one,) = hermes_homes.find(home, None, os.environ, Path.home())
     bound = Bound(one.path)
     if bound.is_faulty and not bound.trouble:
-        output.say(f"warning: strongroom.toml has a fault, and the last good one is in use ({_LOOK})")
+        output.say(f"warning: strongroom.toml has an error, so its last valid version is in use ({_LOOK})")
     return bound
 
 
 def _note(what: str, hint: str) -> None:
-    output.say(f"warning: this hook could not do its work: {what}; {hint}")
+    output.say(f"warning: the hook failed: {what}; {hint}")

@@ -1,4 +1,4 @@
-"""init and namespaces: making a vault and naming its parts. The owner's work; no line is reached from here."""
+"""init and namespaces: make a vault, and list and add its namespaces. They use the keys and open no line."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ class Made(msgspec.Struct, frozen=True):
     type=NAMES,
     default=",".join(DEFAULT_NAMESPACES),
     show_default=True,
-    help="Its parts, most sensitive first.",
+    help="Its namespaces, most sensitive first.",
 )
-@click.option("--passphrase", is_flag=True, help="Lock the keys with a passphrase of at least 8 characters.")
+@click.option("--passphrase", is_flag=True, help="Encrypt the keys with a passphrase of at least 8 characters.")
 @owner_options
 @pass_run
 def init(run: Run, path: str | None, namespaces: tuple[str, ...], passphrase: bool) -> None:
     """Make a vault at PATH, with its keys and a cap for yourself.
 
-    Nothing is overwritten. The keys lie outside the vault: back them up, and apart from it.
+    Nothing is overwritten. The keys are stored outside the vault: back them up, separately from it.
     """
     if path is not None:
         run.place = path
     if not namespaces or len(set(namespaces)) != len(namespaces):
-        raise InvalidRequest("a vault has at least one namespace, and each of them once")
+        raise InvalidRequest("--namespaces needs at least one name, and no name twice")
     locked = passphrase or run.passphrase_file is not None
     if locked:
-        run.new_passphrase()  # once, and before anything is made
+        run.new_passphrase()  # before anything is made
     vault = run.keep(settings.create_vault(run.settings, namespaces, run.passphrase if locked else None))
     directory = run.key_directory()
     ownercap.mint(vault, directory)
@@ -78,7 +78,7 @@ def _made_lines(made: Made) -> Iterator[str]:
         ]
     )
     yield ""
-    yield "Back up the keys, apart from the vault: without root.keyring nobody opens it again."
+    yield "Back up the keys, separately from the vault: without root.keyring nobody can open it again."
     yield ""
     yield "Try now:"
     if made.vault != str(settings.default_vault()) and made.vault != os.environ.get("STRONGROOM_VAULT"):
@@ -102,11 +102,11 @@ def list_namespaces(run: Run) -> None:
 
 @namespaces.command("add", examples=["strongroom namespaces add health --before family"])
 @click.argument("name")
-@click.option("--before", metavar="NAME", help="Make it more sensitive than this one; else it is the least.")
+@click.option("--before", metavar="NAME", help="Rank it as more sensitive than this one; by default it is the least.")
 @owner_options
 @pass_run
 def add_namespace(run: Run, name: str, before: str | None) -> None:
-    """Add a namespace. Caps that exist do not cover it; your own is renewed when you use it next."""
+    """Add a namespace. Existing caps do not cover it; your own is renewed at its next use."""
     run.vault().add_namespace(name, before=before)
     names = run.vault().namespaces
     run.answer({"namespaces": names}, f"added {name}: {', '.join(names)}")

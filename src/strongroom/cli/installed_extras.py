@@ -1,4 +1,4 @@
-"""The parts of Strongroom that are installed only where they are needed, and what to say where they are not."""
+"""The optional extras: which packages each needs, whether they are installed, and the error if not."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ MODULES = {
     "mcp": ("mcp", "mcp_types", "starlette"),
     "s3": ("obstore",),
 }
-"""What is imported of each extra, at the top or later on."""
+"""The packages that each extra imports, at the top of a module or later."""
 
 USES = {"client": "--url", "server": "`strongroom serve`", "mcp": "MCP", "s3": "a vault in a bucket"}
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything of an extra is there."""
+    """Whether all packages of an extra are installed."""
     return all(find_spec(name) is not None for name in MODULES[extra])
 
 
 def require(extra: str) -> None:
-    """Refuse to go on without an extra, and say how to get it."""
+    """Raise `InvalidRequest` with the install command if an extra is not installed."""
     if not is_installed(extra):
-        raise InvalidRequest(f"{USES[extra]} needs parts that are not installed", hint=install(extra))
+        raise InvalidRequest(f"{USES[extra]} needs packages that are not installed", hint=install(extra))

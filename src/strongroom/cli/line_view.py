@@ -1,4 +1,4 @@
-"""Lines as commands see them: how `--json` tells them, and a page of those that meet some filters."""
+"""Lines for commands: their JSON form, and paging through those that pass a filter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LineRow(msgspec.Struct, frozen=True):
 
 
 def hit_row(hit: Hit) -> HitRow:
-    """A hit as `--json` tells it."""
+    """The JSON form of a hit."""
     return HitRow(hit.id, hit.namespace, hit.text, hit.time, hit.kind, hit.session, hit.author, hit.score, _origin(hit))
 
 
@@ -58,13 +58,13 @@ def _origin(line: Hit | LineInfo) -> LineOrigin:
 
 
 def line_row(line: LineInfo) -> LineRow:
-    """A listed line as `--json` tells it."""
+    """The JSON form of a listed line."""
     return LineRow(line.id, line.namespace, line.time, line.kind, line.session, line.author, line.size, _origin(line))
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which lines to list; what is empty does not restrict."""
+    """Which lines to list. An empty field does not filter."""
 
     namespaces: tuple[str, ...] = ()
     session: str | None = None

@@ -1,4 +1,4 @@
-"""Reading the log: choosing entries, newest first, and saying whose caps, actors and namespaces they name."""
+"""Find log entries, newest first, and name the caps, actors and namespaces behind their tags and links."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from strongroom.model import CapRecord
 from strongroom.vault.vault import Vault
 
 _NAMED = 3
-"""Line ids that a row for people names."""
+"""How many line ids a row shows to people."""
 _TOLD_APART = 6
-"""The last letters of a worker's id, which tell it apart for people."""
+"""How many characters at the end of a worker's id are shown, enough to tell workers apart."""
 
 
 _OWNERS = (
@@ -27,11 +27,11 @@ _OWNERS = (
     *("revoke", "rotate-actor", "rotate-issuer", "rotate-root"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
-"""What an entry may be about: what a cap allows, the owner's own work, and a cap refused before it asked."""
+"""Every operation of the log: those of caps, the owner's commands, and a cap refused before it asked."""
 
 
 class SeenEntry(msgspec.Struct, frozen=True):
-    """One entry, with what its tags and links stand for as far as the vault knows. "" is: nobody can say."""
+    """One entry with its tags and links resolved. A name is "" where the vault cannot resolve it."""
 
     index: int
     time: datetime
@@ -52,7 +52,7 @@ class SeenEntry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries. What is empty or None does not restrict."""
+    """Which entries to show. An empty field or None does not filter."""
 
     ops: frozenset[str] = frozenset()
     denied: bool = False
@@ -71,10 +71,10 @@ class Filter:
         actor: str | None = None,
         line: str | None = None,
     ) -> Filter:
-        """Check what was given; an actor that the vault does not know is not found, rather than an empty answer."""
+        """Validate the options. Raises `LineNotFound` for an actor without keys, instead of finding nothing."""
         unknown = sorted(set(ops) - OPS)
         if unknown:
-            raise InvalidRequest(f"the log has no operation {unknown[0]}", hint=f"it has {', '.join(sorted(OPS))}")
+            raise InvalidRequest(f"unknown operation {unknown[0]}", hint=f"use one of {', '.join(sorted(OPS))}")
         return cls(
             ops=frozenset(ops),
             denied=denied,
@@ -99,12 +99,13 @@ def _tag(vault: Vault, actor: str) -> str:
         if name == wanted:
             return tag
     raise LineNotFound(
-        "the log knows no such actor", hint="it has no keys: nothing was ever put for it, or it was erased"
+        "the vault has no keys for this actor, so its entries cannot be found",
+        hint="check the spelling; otherwise nothing was ever stored for it, or it was erased",
     )
 
 
 def find_entries(vault: Vault, chosen: Filter, limit: int) -> tuple[list[SeenEntry], int]:
-    """The newest entries that are meant, oldest first, and how many archived ones were passed on the way."""
+    """The newest matching entries, oldest first, and the number of archived ones that were skipped."""
     names, caps = vault.names_in_log(), {record.link: record for record in vault.caps()}
     found: list[SeenEntry] = []
     archived = 0
@@ -141,7 +142,7 @@ def _seen(
 
 
 def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
-    """The label of the cap that was minted, or the start of its link; `+1` for each time it was narrowed."""
+    """The label of the minted cap, or the start of its link; `+n` if it was narrowed n times."""
     if not entry.links:
         return ""
     record = caps.get(entry.links[0])
@@ -150,7 +151,7 @@ def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
 
 
 def seen_row(one: SeenEntry) -> tuple[str, ...]:
-    """One entry for people; of several workers, by whom."""
+    """The table row of an entry; with the worker, where there are several."""
     return (
         f"#{one.index}",
         *([one.worker[-_TOLD_APART:]] if one.worker else ()),
@@ -165,7 +166,7 @@ def seen_row(one: SeenEntry) -> tuple[str, ...]:
 
 
 def _what(one: SeenEntry) -> str:
-    if one.decision == "deny" and one.count:  # one entry for refusals that repeated
+    if one.decision == "deny" and one.count:  # one entry that counts repeated refusals
         return f"{one.count} more{', not all of them named' if one.detail.endswith(OTHERS) else ''}"
     if not one.lines:
         return one.detail or (str(one.count) if one.count else "")

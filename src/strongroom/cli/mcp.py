@@ -1,6 +1,6 @@
-"""mcp: memory for one MCP client that starts this as its server. stdout belongs to the protocol.
+"""mcp: serve memory to one MCP client, which starts this process. stdout belongs to the protocol.
 
-An agent gets what its cap allows and never the owner's own cap unasked: without a cap, nothing is served.
+The agent gets what its cap allows. Without a cap nothing is served: the owner's own needs --as-owner.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work
         "claude mcp add --transport stdio strongroom -- strongroom mcp --cap-file /path/to/agent.cap",
     ]
 )
-@click.option("--as-owner", is_flag=True, help="Use your own cap: the agent may then read and erase all that you may.")
+@click.option("--as-owner", is_flag=True, help="Use your own cap: the agent may then read and erase all your memory.")
 @memory_options
 @pass_run
 def mcp(run: Run, as_owner: bool) -> None:
     """Serve memory to an MCP client such as Claude Code, Codex or Cursor, which starts this command itself.
 
-    What the agent may do is what its cap says: mint one for it with `strongroom cap mint --out FILE`. With --url the
-    vault is behind a server, and this process never holds its keys. It ends when the client closes stdin.
+    The agent may do what its cap allows: mint one for it with `strongroom cap mint --out FILE`. With --url the vault is
+    behind a server, and this process never holds its keys. It ends when the client closes stdin.
     """
     installed_extras.require("mcp")
     from strongroom.server.mcp import run_stdio
@@ -44,10 +44,10 @@ def mcp(run: Run, as_owner: bool) -> None:
     _check_stdin(run)
     if run.given is None and not as_owner:
         raise CapMissing(
-            "an agent gets a cap of its own, and none was given", hint=f"name one with --cap-file: {_MINT}"
+            "an agent needs a cap of its own, and none was given", hint=f"mint one and name it with --cap-file: {_MINT}"
         )
     if run.given is not None and as_owner:
-        raise click.UsageError("--as-owner means your own cap, and another was given")
+        raise click.UsageError("--as-owner uses your own cap, but another one was given: use one of the two")
     door, close = _door(run)
     _warn(run)
     try:
@@ -57,20 +57,22 @@ def mcp(run: Run, as_owner: bool) -> None:
 
 
 def _warn(run: Run) -> None:
-    """A client shows what its server says when it starts; that a cap has ended would else only show at a call."""
+    """Warn at the start if the cap has ended: MCP clients show what a server prints then."""
     try:
         left = owner_cap.read_unverified(run.token()).exp - time.time()
     except Denied:
-        return  # its first use says what is wrong with it
+        return  # the first call reports what is wrong with it
     if left <= 0:
-        run.note(f"warning: the cap ended {output.in_words(left)}, and every call will be refused: ask for another")
+        run.note(
+            f"warning: the cap ended {output.in_words(left)}, so every call will be refused: ask its owner for another"
+        )
 
 
 def _check_stdin(run: Run) -> None:
-    """Stdin is the client's."""
+    """Refuse to read a secret from stdin, which belongs to the MCP client."""
     secrets = (run.cap_place, run.passphrase_file, os.environ.get("STRONGROOM_PASSPHRASE_FILE"))
     if "-" in secrets:
-        raise click.UsageError("stdin belongs to the MCP client: name a file")
+        raise click.UsageError("stdin belongs to the MCP client: give the cap and the passphrase as files")
 
 
 def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
@@ -81,12 +83,12 @@ def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
 
 
 def _fresh(run: Run, token: Token) -> Token:
-    """The cap, or a new one that takes its place in its file if its end is near, as the client does with a server."""
+    """The cap; if it ends soon, a renewed one, also written to its file. With --url, the client does this."""
     if run.cap_place is None or not CapHolder(token).is_due(time.time()):
         return token
     try:
         new = run.vault().memory(token, source="mcp").renew()
     except StrongroomError:
-        return token  # its first use says what is wrong with it
+        return token  # the first call reports what is wrong with it
     remote_memory.keep(run, new)
     return new

@@ -1,4 +1,4 @@
-"""migrate: a whole vault from a path into a bucket, or back. The owner's work; no line is opened."""
+"""migrate: move a whole vault from a path into a bucket, or back. It uses the keys and opens no line."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from strongroom.vault.migrate.move import migrate as move
 def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
     """Move a vault from SOURCE to TARGET: one of them is a path, the other s3://bucket/prefix.
 
-    The vault keeps its id, so keys and caps stay as they are, and its log is moved with it. It is verified before,
-    compared object by object, and verified again. Interrupted, run it again: it goes on. Nothing must write to SOURCE
-    meanwhile; it is left as it is, and it is checked that nobody did. From then on use only one of the two: what is
-    written to one is not in the other.
+    The vault keeps its id, its keys, its caps and its log. It is verified before, compared object by object, and
+    verified again. If it is interrupted, run it again to continue.
+
+    Nothing may write to SOURCE during the move, and this is checked. SOURCE is not changed. Afterwards use only one of
+    the two: what is written to one is not in the other.
     """
     if source.startswith("s3://") or target.startswith("s3://"):
         installed_extras.require("s3")
-    run.note("note: nothing must write to the source until this has ended")
+    run.note("note: nothing may write to the source until this has finished")
     with ExitStack() as bars:
         moved = move(
             source,
@@ -51,7 +52,7 @@ def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
 
 
 def _lines(moved: Moved) -> Iterator[str]:
-    done = "was there already, and was compared" if moved.already else "moved, compared and verified"
+    done = "was already moved, and compares equal" if moved.already else "moved, compared and verified"
     yield f"vault {moved.vault} {done}: {moved.target}"
     yield f"{pluralize(moved.objects, 'object')}, a log of {moved.entries} entries"
-    yield f"{moved.source} is as it was. Use only one of the two from now on."
+    yield f"{moved.source} was not changed. From now on, use only one of the two."

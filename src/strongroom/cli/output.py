@@ -1,8 +1,8 @@
-"""Answers for people and for programs.
+"""Format answers for people and for programs.
 
-For people: short, aligned, times in the local zone, colour only on a terminal. What was once said by somebody is shown
-as data: characters that are invisible or that steer a terminal are written out, and further lines are indented, so
-that no line can pass for something that Strongroom says. For programs: one JSON document, in ISO times.
+For people: short, aligned, times in the local zone, colour only on a terminal. Remembered text is shown as data:
+invisible characters and terminal controls are written out, and all lines but the first are indented, so that no part of
+it can pass for a message from Strongroom. For programs: one JSON document with ISO times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Advance = Callable[[int], None]
 
 
 def escape_invisible(text: str) -> str:
-    """A text with every invisible or steering character written out as `<U+202E>`."""
+    """The text with every invisible or control character written out, such as `<U+202E>`."""
     return _SUSPECT.sub(lambda hit: f"<U+{ord(hit[0]):04X}>" if _is_hidden(hit[0]) else hit[0], text)
 
 
@@ -39,14 +39,15 @@ def _is_hidden(character: str) -> bool:
 
 
 def indent(text: str, by: str) -> str:
-    """A text as data: written out, and every line but the first indented."""
+    """The text with invisible characters written out and every line but the first indented."""
     return escape_invisible(text).replace("\n", "\n" + by)
 
 
 def quote(text: str, by: str) -> str:
-    """What somebody once said: written out, every line but the first marked, and none left for the terminal to break.
+    """Remembered text, with invisible characters written out and `|` before every line but the first.
 
-    Without the mark, a second line could look like what Strongroom says about the first.
+    Long lines are broken here, not by the terminal, so that every line carries the mark. Without it, a second line
+    could look like Strongroom's own remark about the first.
     """
     lines = escape_invisible(text).split("\n")
     if sys.stdout.isatty():
@@ -67,12 +68,12 @@ def _broken(line: str, room: int) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """A text in a message of one line: a name of a file must not begin another."""
+    """The text on one line, for messages: a line break in a file name must not start a second message."""
     return escape_invisible(text).replace("\n", "<U+000A>")
 
 
 def encode_json(document: object) -> str:
-    """One JSON document. Invisible characters are escaped: the same JSON, and harmless on a terminal."""
+    """One JSON document with invisible characters escaped, so that it is harmless on a terminal."""
     return _SUSPECT.sub(_escaped, msgspec.json.encode(document).decode())
 
 
@@ -84,7 +85,7 @@ def _escaped(hit: re.Match[str]) -> str:
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr, beside the answer."""
+    """Print a message on stderr, next to the answer on stdout."""
     head, _, rest = message.partition(": ")
     colour = {"error": "red", "warning": "yellow"}.get(head)
     text = one_line(message) if colour is None else f"{click.style(head, fg=colour)}: {one_line(rest)}"
@@ -92,7 +93,7 @@ def say(message: str) -> None:
 
 
 def colours_allowed() -> bool:
-    """Whether a terminal may get colours."""
+    """Whether colours are allowed: not with `NO_COLOR` or `TERM=dumb`."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -107,7 +108,7 @@ def bold(text: str) -> str:
 
 
 def local(moment: datetime) -> str:
-    """A moment in the local zone, to the minute; where that lies outside the calendar, in UTC."""
+    """A moment in the local zone, to the minute; in UTC where the local time is outside the calendar."""
     try:
         return moment.astimezone().strftime("%Y-%m-%d %H:%M")
     except OverflowError:
@@ -120,7 +121,7 @@ def moment(seconds: int) -> datetime:
 
 
 def in_words(seconds: float) -> str:
-    """How far away a moment is: `in 2 hours`, `3 days ago`."""
+    """Seconds from now in words: `in 2 hours`, `3 days ago`."""
     size = abs(round(seconds))
     name, unit = next((unit for unit in _UNITS if size >= unit[1]), _UNITS[-1])
     count = max(round(size / unit), 1)
@@ -129,7 +130,7 @@ def in_words(seconds: float) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows with aligned columns; the last column is as long as it is."""
+    """Rows with aligned columns; the last column is not padded."""
     cells = [[escape_invisible(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)][:-1]
     return ["  ".join([*map(_padded, row, widths), row[-1]]).rstrip() for row in cells]
@@ -140,7 +141,7 @@ def _padded(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: wide characters take two, marks none."""
+    """Columns that a text takes on a terminal: wide characters two, combining marks none."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )
@@ -148,7 +149,7 @@ def _width(text: str) -> int:
 
 @contextmanager
 def progress(label: str, length: int, *, quiet: bool = False) -> Iterator[Advance]:
-    """A progress bar on stderr while long work lasts, and nothing unless that is a terminal."""
+    """Show a progress bar on stderr during long work; nothing if stderr is not a terminal."""
     if quiet or length == 0 or not sys.stderr.isatty():
         yield lambda _: None
         return

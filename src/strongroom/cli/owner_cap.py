@@ -1,7 +1,7 @@
 """The owner's own cap: all of `local/owner`, for 30 days, in `owner.cap` beside the keys.
 
-It is made by `strongroom init`, and anew whenever it is missing, about to end, voided, or older than a namespace. It
-is worth no more than the keys that it lies beside. A cap that somebody gave is never replaced by it.
+`strongroom init` mints it, and any command that needs it mints it again if it is missing, about to end, void, or does
+not cover every namespace. It gives no more access than the keys beside it. It never replaces a cap that was given.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Say = Callable[[str], None]
 VOIDED = frozenset(
     ("cap_malformed", "cap_signature_invalid", "cap_holder_proof", "cap_audience", "cap_expired", "cap_revoked")
 )
-"""Denials of the owner's cap that a new one would not meet."""
+"""Reasons for a denial that a new owner cap would fix."""
 
 
 def take(vault: Vault, directory: Path, say: Say) -> Token:
-    """The owner's cap, renewed if it has to be."""
+    """The owner's cap, renewed if necessary."""
     token = _read(directory / NAME)
     if token is None:
         return renew(vault, directory, "there was none", say)
@@ -43,14 +43,14 @@ def take(vault: Vault, directory: Path, say: Say) -> Token:
 
 
 def renew(vault: Vault, directory: Path, why: str, say: Say) -> Token:
-    """Mint the owner's cap anew, and say so."""
+    """Mint a new owner's cap and print why."""
     token = mint(vault, directory)
     say(f"made a new owner cap, because {why}")
     return token
 
 
 def mint(vault: Vault, directory: Path) -> Token:
-    """Mint the owner's cap and keep it beside the keys."""
+    """Mint the owner's cap and write it beside the keys."""
     token = vault.mint(actor=ACTOR, ops=OPS, namespaces=vault.namespaces, ttl=TTL, label="owner")
     try:
         make_directory(directory)
@@ -61,7 +61,7 @@ def mint(vault: Vault, directory: Path) -> Token:
 
 
 def read_unverified(token: str) -> Cap:
-    """What a cap says of itself. Nothing is checked but its shape: only the vault can verify it."""
+    """Decode a cap without verifying it. Only the shape is checked: verifying needs the vault."""
     return effective(parse(token), "")
 
 
@@ -69,11 +69,11 @@ def _fault(token: Token, vault: Vault) -> str | None:
     try:
         found = read_unverified(token)
     except Denied:
-        return "it was damaged"
+        return "the old one was damaged"
     left = found.exp - time.time()
     if left < RENEW_BEFORE:
-        return "it had ended" if left <= 0 else f"it ends {output.in_words(left)}"
-    return None if found.namespaces >= set(vault.namespaces) else "it did not cover every namespace"
+        return "the old one had ended" if left <= 0 else f"the old one ends {output.in_words(left)}"
+    return None if found.namespaces >= set(vault.namespaces) else "the old one did not cover every namespace"
 
 
 def _read(path: Path) -> Token | None:
@@ -86,5 +86,5 @@ def _read(path: Path) -> Token | None:
     except OSError as error:
         raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, or remove it to get a new one")
+        raise KeyUnavailable(f"other users can read {path}", hint=f"chmod 600 {path}, or remove it to get a new one")
     return Token(data.decode("utf-8", "replace").strip())

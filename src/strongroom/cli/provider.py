@@ -1,4 +1,4 @@
-"""provider: memory providers written for Hermes, ours or anyone's: which there are, setting one up, checking one."""
+"""provider: list, set up and check memory providers written for Hermes, ours or anyone's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.model import pluralize
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
-_HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")
+_HOME = click.option("--home", metavar="DIR", help="The runtime's home; by default HERMES_HOME, or ~/.hermes.")
 
 
 class ProviderRow(msgspec.Struct, frozen=True):
@@ -35,15 +35,15 @@ class ProviderRow(msgspec.Struct, frozen=True):
     where: str
     description: str
     available: bool | None
-    """None: it was not asked."""
+    """None: not known, because --look-only runs no provider code."""
     reason: str
     note: str = ""
-    """What is wrong with its manifest, which explains and never refuses."""
+    """What is wrong with its manifest. A faulty manifest never keeps a provider from loading."""
     can_be_set_up: bool = False
 
 
 class SkippedPlugin(msgspec.Struct, frozen=True):
-    """A plugin that seems to be a provider and that no host finds."""
+    """A plugin that looks like a provider but that hosts skip."""
 
     name: str
     reason: str
@@ -56,18 +56,18 @@ def provider() -> None:
 
 @provider.command("list", examples=["strongroom provider list", "strongroom provider list --look-only --json"])
 @_HOME
-@click.option("--look-only", is_flag=True, help="Run nothing of a provider, so that nobody knows if it is available.")
+@click.option("--look-only", is_flag=True, help="Run no provider code; whether one is available stays unknown.")
 @common_options
 @pass_run
 def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     """List the providers that a host would find, and why one is not available.
 
     Those bundled with an installed Hermes come first, then those in `plugins` of the home, then installed packages.
-    To know whether one is available it is loaded: that runs its code.
+    Each is loaded to find out whether it is available: that runs its code.
     """
     place = _home(home)
     if not look_only:
-        env_file.apply(place)  # as a host does before it asks anybody
+        env_file.apply(place)  # as a host does before it loads providers
     with _unheard():
         found = [_listed(one, place, look_only) for one in discovery.find_plugins(place)]
     skipped = [SkippedPlugin(_as_text(one.found.name), one.reason) for one in discovery.find_skipped(place)]
@@ -88,17 +88,17 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
 @common_options
 @pass_run
 def set_up(run: Run, name: str, home: str | None) -> None:
-    """Set up the provider NAME: answer its questions, and have the answers kept.
+    """Set up the provider NAME: ask its questions and save the answers.
 
-    Secrets are written to `.env` in the home, with mode 0600, and nowhere else; the rest is for the provider to keep.
-    An empty answer takes the default, or leaves a secret as it is.
+    Secrets are written only to `.env` in the home, with mode 0600; the provider itself saves the rest. An empty answer
+    takes the default, or keeps an existing secret.
     """
     place = _home(home)
     done = provider_setup.set_up(discovery.load(name, place).sample(), place, Terminal())
     kept = {"provider": name, "by_provider": done.by_provider, "values": sorted(done.values), "lost": done.lost}
     run.answer({**kept, "variables": done.variables}, _told(name, done))
     if done.lost:
-        run.note(f"warning: {name} has no save_config of its own and keeps nothing: {', '.join(done.lost)} are lost")
+        run.note(f"warning: not saved, because {name} has no save_config of its own: {', '.join(done.lost)}")
 
 
 @provider.command(
@@ -111,13 +111,15 @@ def set_up(run: Run, name: str, home: str | None) -> None:
 )
 @click.argument("said", metavar="NAME|PATH")
 @_HOME
-@click.option("--only", metavar="ID", multiple=True, help="Run this check; may be given several times.")
+@click.option("--only", metavar="ID", multiple=True, help="Run only this check; may be repeated.")
 @click.option(
-    "--env", "pairs", metavar="NAME=VALUE", multiple=True, help="A variable for it; NAME alone passes yours on."
+    "--env", "pairs", metavar="NAME=VALUE", multiple=True, help="Set a variable for it; NAME alone passes yours on."
 )
-@click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="A file to have at PLACE below its home.")
-@click.option("--patience", type=click.FloatRange(0.1, 600), default=5.0, help="Seconds until what is told comes back.")
-@click.option("--keep", metavar="DIR", help="Leave the homes and what was printed there, tracebacks among it.")
+@click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="Copy FILE to PLACE below its home.")
+@click.option(
+    "--patience", type=click.FloatRange(0.1, 600), default=5.0, help="Seconds to wait until stored text is recalled."
+)
+@click.option("--keep", metavar="DIR", help="Keep the homes, all output and tracebacks in this new directory.")
 @click.option("--markdown", is_flag=True, help="Answer with a table in Markdown.")
 @common_options
 @pass_run
@@ -134,15 +136,17 @@ def check_provider(
 ) -> None:
     """Check a provider against the conformance kit: by its NAME, or by the PATH of its directory or Python file.
 
-    Each check runs in a process of its own with a private home and ends with pass, FAIL or n/a (not applicable), and
-    the reason. The home is where NAME is looked for; the plugin is copied from there, and nothing else is. Of your
-    environment the provider gets what --env names: give secrets by name alone, as others can read a command line.
-    A factory is named as `module:attribute`. Exit code 0 if no check failed, 7 otherwise: also if the provider does not
-    load or is not available, which is found out before any check. Where nothing that it is told comes back, a note says
-    what was not tested. This runs the provider's code: the kit guards against its faults, not against malice.
+    Each check runs in its own process with a private home and ends with pass, FAIL or n/a (not applicable), and the
+    reason. NAME is looked up in --home; only the plugin is copied from there. Name a factory as `module:attribute`.
+    From your environment the provider gets only what --env names: give secrets by name alone, since others can read a
+    command line.
+
+    Exit code 0 if no check failed, else 7, also if the provider does not load or is not available. If the provider
+    never returns what it was told, a note says what could not be tested. This runs the provider's code: the kit
+    protects you from its faults, not from malice.
     """
     if markdown and run.json:
-        raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
+        raise click.UsageError("--json and --markdown cannot be combined")
     given = tuple(placed(one) for one in files)
     subject = with_environment(said, pairs, home=_home(home), files=given, patience=patience)
     with watch_checks(run, len(chosen(only))) as (beginning, ended):
@@ -154,7 +158,7 @@ def check_provider(
 
 @contextmanager
 def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
-    """What hears of each check as it begins and ends: a bar with its name on a terminal, a line for each elsewhere."""
+    """Callbacks for the start and end of each check: a progress bar on a terminal, else a line for each check."""
     if run.json or not sys.stderr.isatty():
         ended = itertools.count(1)
         yield lambda _: None, lambda one: run.note(f"{next(ended)}/{length} {one.check.id}: {one.outcome}")
@@ -169,7 +173,7 @@ def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None],
 
 
 class Terminal:
-    """Puts a provider's questions to the person at the terminal. Their text is the provider's: shown as data."""
+    """Asks a provider's questions on the terminal. The provider wrote them, so they are shown as data."""
 
     def ask(self, text: str, default: str) -> str:
         return str(click.prompt(output.escape_invisible(text), default=default, show_default=bool(default), err=True))
@@ -199,14 +203,14 @@ def _listed(one: discovery.FoundPlugin, home: Path, look_only: bool) -> Provider
 
 def _rows(found: Sequence[ProviderRow]) -> Iterator[str]:
     if found:
-        states = {True: "available", False: "not available", None: "not asked"}
+        states = {True: "available", False: "not available", None: "not checked"}
         rows = ((one.name, one.where, states[one.available], _why(one)) for one in found)
         yield from output.table([_in_a_row(cell) for cell in row] for row in rows)
 
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Keep what plugins print from the terminal, which it could steer: by Python, and by the two descriptors."""
+    """Discard what plugins print, in Python and by file descriptor: it could contain terminal controls."""
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         kept = {number: os.dup(number) for number in (1, 2)}
         try:
@@ -220,12 +224,12 @@ def _unheard() -> Iterator[None]:
 
 
 def _in_a_row(text: str) -> str:
-    """What somebody else chose, as a part of one line."""
+    """Text from a plugin, made safe for one cell of a table row."""
     return output.escape_invisible(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
 
 def _as_text(name: str) -> str:
-    """A name of a file, which may be no text."""
+    """A file name as text; bytes that are not UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -238,12 +242,12 @@ def _told(name: str, done: provider_setup.SetupResult) -> Iterator[str]:
     if done.by_provider:
         yield f"{output.escape_invisible(name)} set itself up"
         return
-    kept = f"{pluralize(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
+    kept = f"it saved {pluralize(len(done.values), 'value')}" if not done.lost else "it saved nothing"
     yield f"{output.escape_invisible(name)} is set up: {kept}"
     if done.variables:
         yield f".env holds {', '.join(map(output.escape_invisible, done.variables))}"
     if done.tightened:
-        yield ".env was open to others, and is not any more"
+        yield ".env could be read by other users; now only you can read it"
 
 
 def _made(keep: str | None) -> Path | None:

@@ -1,4 +1,4 @@
-"""The memory of a server, for commands: connecting, advice in words of the shell, renewed caps put in place."""
+"""The memory behind a server, for commands: connect, put hints into terms of options, store renewed caps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from strongroom.private_files import write_file
 
 _WORDS = (("say allow_cleartext=True", "say --allow-cleartext"), ("with ca_file", "with --ca-file"))
 _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls are", "--ca-file is"))
-"""How a library's user is told, and how a shell's."""
+"""Words in hints for Python callers, and the options that replace them."""
 
 
 class ShellTransport:
-    """A door whose refusals advise in words of the shell."""
+    """A transport whose errors name options instead of Python arguments."""
 
     def __init__(self, door: Transport) -> None:
         self._door = door
@@ -44,7 +44,7 @@ def connect_memory(run: Run, url: str, token: Token) -> Memory:
 
 
 def door_to(run: Run, url: str, token: Token) -> tuple[Transport, Callable[[], None]]:
-    """Where calls to a server go, and how to let go of it."""
+    """The transport to a server, and the function that closes it."""
     try:
         memory = strongroom.connect(
             url,
@@ -60,17 +60,17 @@ def door_to(run: Run, url: str, token: Token) -> tuple[Transport, Callable[[], N
 
 
 def ca_file(run: Run) -> str | None:
-    """The certificates to trust instead of the public ones."""
+    """The file with the certificates to trust instead of the public ones; None for those."""
     return run.ca_file if run.ca_file is not None else os.environ.get("STRONGROOM_CA_FILE") or None
 
 
 def allow_cleartext(run: Run) -> bool:
-    """Whether the network itself is said to be protected."""
+    """Whether the user allows http:// to another machine."""
     return run.cleartext or os.environ.get("STRONGROOM_ALLOW_CLEARTEXT") == "1"
 
 
 def in_shell_words(error: StrongroomError) -> StrongroomError:
-    """The error, its advice about Python's arguments turned into advice about options."""
+    """The error, its message and hint naming options instead of Python arguments."""
     for theirs, ours in _WORDS:
         error.hint = error.hint.replace(theirs, ours)
     for theirs, ours in _CA_FILE:
@@ -79,27 +79,29 @@ def in_shell_words(error: StrongroomError) -> StrongroomError:
 
 
 def keep(run: Run, token: Token) -> bool:
-    """Put a renewed cap into the file that the old one came from; where there is none, say so."""
+    """Write a renewed cap into the file of the old one. Returns False, with a note, if that is not possible."""
     path = _kept_in(run)
     if path is None:
-        run.note("note: the cap was renewed, and did not come from a file that could keep the new one")
+        run.note(
+            "note: the cap was renewed, but the new one is not saved, because the old one did not come from a file"
+        )
         return False
     try:
         write_file(path, token.encode() + b"\n", new=False)
     except OSError as error:
-        run.note(f"warning: the cap was renewed, but {path} cannot be written: {error.strerror}")
+        run.note(f"warning: the cap was renewed, but the new one is not saved: cannot write {path}: {error.strerror}")
         return False
-    run.note(f"note: the cap was renewed, and {path} holds the new one")
+    run.note(f"note: the cap was renewed; the new one is in {path}")
     return True
 
 
 def _kept_in(run: Run) -> Path | None:
-    """The file that the cap came from; None for stdin, the environment, and what is no file."""
+    """The file that the cap came from; None for stdin, the environment, and anything but a regular file."""
     return None if run.cap_place in (None, "-") else _regular(Path(run.cap_place or ""))
 
 
 def _regular(path: Path) -> Path | None:
-    """The file itself, whatever link led to it: it is replaced, and the link stays."""
+    """The regular file behind the path, with symbolic links resolved: they stay and the file is replaced."""
     with suppress(OSError):
         found = path.resolve(strict=True)
         if stat.S_ISREG(found.stat().st_mode):

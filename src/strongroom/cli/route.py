@@ -1,6 +1,6 @@
-"""route: what the routing rules make of a text, and the file that holds them. Keeps nothing and needs no vault.
+"""route: explain which namespace a text would go to, or write the rules file. It stores nothing and needs no vault.
 
-With a home of Hermes named, its policy comes first, as it does for what is said there.
+With --home or --profile, the policy of that Hermes home comes before the rules, as it does in its conversations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strongroom.private_files import make_directory
 
 
 class Routed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A decision of the rules. `rule` is empty where none fits and the default holds; `overruled` fit too."""
+    """A decision of the rules. `rule` is empty if none matches and the default is used; `overruled` match as well."""
 
     namespace: str
     rule: str
@@ -40,12 +40,12 @@ class Routed(msgspec.Struct, frozen=True, omit_defaults=True):
     ]
 )
 @click.argument("text", nargs=-1)
-@click.option("--platform", metavar="NAME", help="Where the text came from, for rules that ask.")
-@click.option("--chat", metavar="NAME", help="In which chat, for rules that ask.")
-@click.option("--home", metavar="DIR", help="As in this home of Hermes, with its policy.")
-@click.option("--profile", metavar="NAME", help="As in this profile of Hermes.")
-@click.option("--write-default", is_flag=True, help="Write the default rules, with comments, to change them.")
-@click.option("--out", metavar="FILE", help="Where to write them: by default the configuration file; - is stdout.")
+@click.option("--platform", metavar="NAME", help="The platform of the text, for rules about platforms.")
+@click.option("--chat", metavar="NAME", help="The chat of the text, for rules about chats.")
+@click.option("--home", metavar="DIR", help="Use the policy of this Hermes home, too.")
+@click.option("--profile", metavar="NAME", help="Use the policy of this Hermes profile, too.")
+@click.option("--write-default", is_flag=True, help="Write the default rules, with comments, for you to edit.")
+@click.option("--out", metavar="FILE", help="Where to write the rules; by default the configuration file, - is stdout.")
 @common_options
 @pass_run
 def route(
@@ -60,9 +60,9 @@ def route(
 ) -> None:
     """Explain which namespace TEXT would go to, or write the rules.
 
-    The rules decide for `put` without --namespace; of several that fit, the one with the most sensitive namespace. In a
-    home of Hermes, what its policy says of the chat comes first, then the profile's own namespace, then the rules. No
-    model is asked, and the gate has the last word.
+    The rules choose for `put` without --namespace; if several match, the one with the most sensitive namespace wins.
+    In a Hermes home, the policy's entry for the chat comes first, then the profile's own namespace, then the rules. No
+    model is involved, and the cap must still cover the namespace.
     """
     if write_default:
         if text:
@@ -70,7 +70,7 @@ def route(
         _write(run, out)
         return
     if out is not None or not text:
-        raise click.UsageError("say which text, or --write-default")
+        raise click.UsageError("give a text to explain, or --write-default")
     rules = run.settings.rules()
     if home is None and profile is None:
         found = routing.route(" ".join(text), rules, platform=platform, chat=chat)
@@ -84,10 +84,10 @@ def route(
 
 
 def _policy(home: str | None, profile: str | None) -> policy.Policy:
-    """The policy of a home; that of one that is not wired says nothing."""
+    """The policy of a home; an empty one if the home is not wired."""
     found = hermes_homes.find(home, profile, os.environ, Path.home())
     if len(found) > 1:
-        raise click.UsageError("a text is said in one profile: name it")
+        raise click.UsageError("give one profile by name: a text belongs to one profile")
     path = policy.path_of(found[0].path)
     return policy.read(read_text(path) or "", str(path))
 
@@ -95,18 +95,20 @@ def _policy(home: str | None, profile: str | None) -> policy.Policy:
 def _explained(found: routing.Route) -> str:
     where = output.bold(found.namespace)
     if found.rule == namespace_choice.BY_CHAT:
-        return f"{where}: the policy's [chats] says so of {output.one_line(found.matched)}"
+        return f"{where}: by the policy's [chats] entry for {output.one_line(found.matched)}"
     if found.rule == namespace_choice.BY_PROFILE:
-        return f"{where}: the policy's `namespace` says so of all that the profile {found.matched} hears"
+        return f"{where}: by the policy's `namespace`, for everything in the profile {found.matched}"
     if not found.rule:
-        return f"{where}: no rule fits, so the default"
-    why = f" matches {output.escape_invisible(found.matched)!r}" if found.matched else " fits where it came from"
+        return f"{where}: the default, because no rule matches"
+    why = f" matches {output.escape_invisible(found.matched)!r}" if found.matched else " matches its platform or chat"
     return f"{where}: rule `{output.escape_invisible(found.rule)}`{why}"
 
 
 def _overruled(other: routing.Route) -> str:
-    matched = f" matches {output.escape_invisible(other.matched)!r}" if other.matched else " fits where it came from"
-    return f"  over {output.one_line(other.namespace)}: rule `{output.escape_invisible(other.rule)}`{matched}"
+    matched = (
+        f" matches {output.escape_invisible(other.matched)!r}" if other.matched else " matches its platform or chat"
+    )
+    return f"  overrules {output.one_line(other.namespace)}: rule `{output.escape_invisible(other.rule)}`{matched}"
 
 
 def _write(run: Run, out: str | None) -> None:
@@ -120,7 +122,8 @@ def _write(run: Run, out: str | None) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(routing.default_toml())
     except FileExistsError:
-        raise InvalidRequest(f"{path} is there already", hint="print the rules with --out -") from None
+        hint = "name another file with --out, or print the rules with --out -"
+        raise InvalidRequest(f"{path} already exists", hint=hint) from None
     except OSError as error:
         raise InvalidRequest(f"cannot write {path}: {error.strerror}") from None
     run.answer({"out": str(path)}, f"the default rules are in {output.one_line(str(path))}")

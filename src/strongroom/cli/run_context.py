@@ -1,8 +1,8 @@
-"""What a command holds while it runs: the settings, the open vault, the cap, and where its answer goes.
+"""The context of one run: the settings, the open vault, the cap, and where the answer goes.
 
-Commands take a `Run` (`@pass_run`) and the options that all of them share (`@common_options`, `@cap_options` for those
-that need a cap, `@memory_options` for those that a server can answer as well, `@owner_options` for those that use the
-keys and no cap). The vault opens at the first use and closes with the command. Stdin can be read for one thing.
+Commands take a `Run` (`@pass_run`) and the shared options: `@common_options`; `@cap_options` if they need a cap;
+`@memory_options` if a server can answer, too; `@owner_options` if they use the keys and no cap. The vault opens at its
+first use and closes with the command. Stdin can be read once, for one purpose.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _SECRET_LIMIT = 64 * 1024
 _ABOUT_A_VAULT = re.compile(
     "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
-"""A command in a hint that looks after a vault, and names none."""
+"""A command in a hint that works on a vault and has no option to name one."""
 
 
 class Declined(click.ClickException):
-    """The user was asked, and said no."""
+    """The user was asked for a confirmation and declined."""
 
 
 class Run:
@@ -83,39 +83,42 @@ class Run:
 
     @cached_property
     def server(self) -> str | None:
-        """The address of the server to ask; None where the vault itself is meant. --vault outdoes the environment."""
+        """The URL of the server to ask; None to open the vault itself. --vault overrides STRONGROOM_URL."""
         if self.url is not None and self.place is not None:
-            raise click.UsageError("--url means a server and --vault the vault itself: say one of them")
+            raise click.UsageError("--url names a server and --vault a vault: give only one of them")
         found = os.environ.get("STRONGROOM_URL") if self.url is None and self.place is None else self.url
         if found == "":
-            raise InvalidRequest("the server's address is empty", hint="leave it out to use the vault itself")
+            raise InvalidRequest(
+                "the server's URL is empty",
+                hint="give a URL; to use the vault itself, drop --url and unset STRONGROOM_URL",
+            )
         return found
 
     def command(self, words: str, place: str | None = None) -> str:
-        """A further command in backticks, with the --vault that it takes to mean this vault, or the one in `place`."""
+        """A command for a hint, in backticks, with the --vault that it needs to reach this vault, or `place`."""
         meant = self.settings.vault if place is None else place
         is_usual = Path(settings.find().vault).absolute() == Path(meant).absolute()
         return f"`strongroom {words}`" if is_usual else f"`strongroom {words} --vault {shlex.quote(meant)}`"
 
     def placed(self, hint: str) -> str:
-        """A hint whose commands about a vault or a cap mean those of this run, typed as they stand."""
+        """The hint, with this run's --vault and --cap-file added to its commands, so that they work as shown."""
         if self.place is not None:
-            with suppress(StrongroomError):  # the settings themselves may be what is wrong
+            with suppress(StrongroomError):  # the error may be about the settings themselves
                 hint = _ABOUT_A_VAULT.sub(lambda found: self.command(found[1]), hint)
         if self.cap_file not in (None, "-"):
             hint = re.sub("`(strongroom cap show)([ `])", rf"`\1 --cap-file {shlex.quote(self.cap_file)}\2", hint)
         return hint
 
     def check_local(self) -> None:
-        """Refuse what a server cannot be asked for."""
+        """Raise `InvalidRequest` if a server was named: this command needs the vault and its keys."""
         if self.server is not None:
             raise InvalidRequest(
-                "this needs the vault itself and its keys, and a server was named",
-                hint=f"run it where the vault is, without --url; --vault PATH outdoes STRONGROOM_URL{_by_http()}",
+                "this command needs the vault itself and its keys, but a server was named",
+                hint=f"run it where the vault is, without --url; --vault PATH overrides STRONGROOM_URL{_by_http()}",
             )
 
     def vault(self) -> Vault:
-        """The open vault, for the owner's work; closed when the command ends."""
+        """The open vault, for commands that use the keys; closed when the command ends."""
         self.check_local()
         if self._vault is None:
             self._vault = settings.open_vault(self.settings, self.passphrase)
@@ -123,47 +126,48 @@ class Run:
         return self._vault
 
     def keep(self, vault: Vault) -> Vault:
-        """Use this vault from now on, and close it with the command."""
+        """Use this vault for the rest of the run and close it at the end."""
         self._vault = vault
         click.get_current_context().find_root().call_on_close(vault.close)
         return vault
 
     def key_directory(self) -> Path:
-        """Where the vault's keys, its witness and the owner's cap lie."""
+        """The directory with the vault's keys, its checkpoint and the owner's cap."""
         return default_directory(self.vault().id)
 
     # Whose memory.
 
     @cached_property
     def given(self) -> Token | None:
-        """The cap that was given by file, environment or stdin; None if the owner's own is meant."""
+        """The cap given by file, environment or stdin; None to use the owner's own."""
         place = self.cap_place
-        if place is not None:  # also an empty one: who names a cap never gets the owner's instead
+        if place is not None:  # also if empty: an explicit cap is never replaced by the owner's
             return _token_in(self.secret(place, "cap"), "stdin" if place == "-" else place)
         token = os.environ.get("STRONGROOM_CAP")
         return None if token is None else _token(token)
 
     @property
     def cap_place(self) -> str | None:
-        """The file that a cap is to be read from, `-` for stdin; None if no file was named."""
+        """The file to read the cap from, `-` for stdin; None if no file was named."""
         return os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
 
     def token(self) -> Token:
-        """The cap of this run: the one that was given, else the owner's own, renewed if need be."""
+        """The cap of this run: the given one, else the owner's own, renewed if necessary."""
         if self.given is not None:
             return self.given
         if self.server is not None:
             raise CapMissing(
-                "a server is asked with a cap, and none was given",
-                hint="name its file with --cap-file; its owner makes one with `strongroom cap mint ... --out FILE`",
+                "a server needs a cap, and none was given",
+                hint="name a cap's file with --cap-file; the vault's owner makes one with"
+                " `strongroom cap mint ... --out FILE`",
             )
         if self._owners is None:
             self._owners = owner_cap.take(self.vault(), self.key_directory(), self.note)
         return self._owners
 
     def memory(self, source: str = "cli") -> Memory:
-        """The memory that the cap opens, in the vault or on the server."""
-        # The cap comes first: a bad one must not depend on the vault.
+        """The memory that the cap opens, in the vault or through the server."""
+        # The cap comes first: the error about a bad cap must not depend on the vault.
         token = self.token()
         if self.server is None:
             return self.vault().memory(token, source=source)
@@ -175,25 +179,25 @@ class Run:
         return self._far
 
     def ask(self, call: Callable[[Memory], T]) -> T:
-        """Ask the memory; if the owner's own cap was voided, once more with a new one. A given cap stands or falls."""
+        """Call the memory. If the owner's own cap was void, renew it and retry once; a given cap is not replaced."""
         memory = self.memory()
         try:
             return call(memory)
         except Denied as denial:
-            if self.given is None and isinstance(denial, CapNamespaceDenied):  # no secret from the owner
-                denial.hint = f"the vault has {', '.join(self.vault().namespaces)}"
+            if self.given is None and isinstance(denial, CapNamespaceDenied):  # the owner may know the names
+                denial.hint = f"the vault's namespaces are {', '.join(self.vault().namespaces)}"
             if self.given is not None or denial.reason not in owner_cap.VOIDED:
                 raise
-            self._owners = owner_cap.renew(self.vault(), self.key_directory(), "it was voided", self.note)
+            self._owners = owner_cap.renew(self.vault(), self.key_directory(), "the old one was void", self.note)
         return call(self.memory())
 
     def note_owners_work(self) -> None:
-        """Say that a cap was given for what the keys alone do."""
+        """Note that the given cap is not used, for commands that use the keys."""
         if self.cap_file is not None or {"STRONGROOM_CAP_FILE", "STRONGROOM_CAP"} & set(os.environ):
-            self.note("note: this is the owner's work; the cap that was given is not used")
+            self.note("note: this command is the owner's work and uses the keys; the given cap is not used")
 
     def passphrase(self) -> str:
-        """The passphrase of the keys: from a file, else asked for on a terminal."""
+        """The passphrase of the keys: from a file, else from a prompt on the terminal."""
         return self._passphrase
 
     @cached_property
@@ -204,19 +208,20 @@ class Run:
         return _prompted("Passphrase")
 
     def new_passphrase(self) -> str:
-        """A passphrase for new keys; asked for once, and to be repeated, unless it comes from a file."""
+        """The passphrase for new keys: from a file, else from a prompt that asks for it twice."""
         if not (self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")):
             self.__dict__["_passphrase"] = _prompted("New passphrase", twice=True)
         if len(self.passphrase()) < PASSPHRASE_LEAST:
             raise InvalidRequest(
-                f"a passphrase has at least {PASSPHRASE_LEAST} characters", hint="use several words that nobody guesses"
+                f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
+                hint="use several unrelated words",
             )
         return self.passphrase()
 
     # What comes in.
 
     def stdin(self, what: str) -> str:
-        """All of stdin as text, for one thing only."""
+        """Read all of stdin as text. Raises a usage error if it was read for something else before."""
         if self._stdin_for:
             raise click.UsageError(f"stdin cannot hold both the {self._stdin_for} and the {what}")
         self._stdin_for = what
@@ -239,13 +244,13 @@ class Run:
             raise InvalidRequest(f"{place} is not UTF-8 text") from None
 
     def secret(self, place: str, what: str) -> str:
-        """A cap or a passphrase from a file that nobody else can read, or from stdin for `-`."""
+        """A cap or passphrase from a file that only this user can read, or from stdin for `-`."""
         return (self.stdin(what) if place == "-" else _read_secret(Path(place), what)).rstrip("\r\n")
 
     # What goes out.
 
     def answer(self, document: object, lines: Iterable[str] | str) -> None:
-        """Give the answer: one JSON document, or lines for people."""
+        """Print the answer: one JSON document, or lines for people."""
         if self.json:
             click.echo(output.encode_json(document))
             return
@@ -253,20 +258,20 @@ class Run:
             click.echo(line)
 
     def note(self, message: str) -> None:
-        """Tell people something beside the answer; programs find it in the document."""
+        """Print a note for people on stderr. Not with --json: there the document has it."""
         if not self.json:
             output.say(message)
 
     def progress(self, label: str, length: int) -> AbstractContextManager[output.Advance]:
-        """A progress bar for long work, on a terminal only."""
+        """A progress bar for long work; only on a terminal and without --json."""
         return output.progress(label, length, quiet=self.json)
 
     def confirm(self, deed: str, *, typed: str | None = None, yes: bool) -> None:
-        """Say what is about to be done and go on only if the user says so: by `--yes`, by y, or by typing a word."""
+        """Go on only with `--yes`, or if the user answers y or types the word. Raises `Declined` otherwise."""
         if yes:
             return
         if self._stdin_for or not sys.stdin.isatty():
-            raise click.UsageError(f"{deed} Say --yes to go on without being asked")
+            raise click.UsageError(f"{deed} There is no terminal to confirm this: add --yes to go ahead")
         if typed is None:
             said = click.confirm(f"{deed} Go on?", err=True)
         else:
@@ -283,7 +288,7 @@ def common_options(command: F) -> F:
     for option in (
         _option("--json", "json", is_flag=True, help="Answer with one JSON document."),
         _option(
-            "--passphrase-file", "passphrase_file", metavar="FILE", help="Where the keys' passphrase is; - is stdin."
+            "--passphrase-file", "passphrase_file", metavar="FILE", help="The keys' passphrase, in a file; - is stdin."
         ),
         _option(
             "--vault", "place", metavar="PATH", help="Which vault: a path or s3://bucket/prefix (STRONGROOM_VAULT)."
@@ -294,24 +299,24 @@ def common_options(command: F) -> F:
 
 
 def store_option(command: F) -> F:
-    """`--store`, the same as `--vault`: how a server of a fleet names its bucket."""
+    """`--store`, an alias of `--vault` for the bucket of a fleet."""
     return _option("--store", "place", metavar="PATH", help="The same as --vault, such as s3://bucket/prefix.")(command)
 
 
 def cap_options(command: F) -> F:
-    """The common options, and `--cap-file`."""
+    """The common options and `--cap-file`."""
     option = _option("--cap-file", "cap_file", metavar="FILE", help="Which cap (STRONGROOM_CAP_FILE); - is stdin.")
     return common_options(option(command))
 
 
 def memory_options(command: F) -> F:
-    """The common options, `--cap-file`, and those that name a server."""
+    """The common options, `--cap-file`, and the options that name a server."""
     for option in (
         _option(
             "--allow-cleartext",
             "cleartext",
             is_flag=True,
-            help="Send the cap to another machine by http:// (STRONGROOM_ALLOW_CLEARTEXT=1).",
+            help="Allow http:// to another machine, unencrypted (STRONGROOM_ALLOW_CLEARTEXT=1).",
         ),
         _option("--ca-file", "ca_file", metavar="FILE", help="The CA of an https:// server (STRONGROOM_CA_FILE)."),
         _option("--url", "url", metavar="URL", help="Ask a server instead of the vault (STRONGROOM_URL)."),
@@ -321,7 +326,7 @@ def memory_options(command: F) -> F:
 
 
 def refuse_server(command: F) -> F:
-    """Take `--url` too, only to say that this needs the vault itself."""
+    """Accept `--url` only to refuse it: the command needs the vault itself."""
 
     @wraps(command)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -332,7 +337,7 @@ def refuse_server(command: F) -> F:
 
 
 def owner_options(command: F) -> F:
-    """The common options, for what the keys do: a cap that was given is not used, and a note says so."""
+    """The common options, for commands that use the keys; a note says that a given cap is not used."""
 
     @wraps(command)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -343,11 +348,11 @@ def owner_options(command: F) -> F:
 
 
 def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
-    """An option that every command may carry: it lands in the run and not in the command's arguments."""
+    """An option whose value goes into the `Run` instead of the command's arguments."""
 
     def keep(context: click.Context, _: click.Parameter, value: object) -> None:
         run = context.ensure_object(Run)
-        # The root carries it too: what a verb does not say, the root may have said. An empty text was said.
+        # The root may have set it, so a verb without the option must not reset it. An empty string is a value.
         if value is not None and value is not False:
             setattr(run, name, value)
 
@@ -355,9 +360,9 @@ def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
 
 
 def _by_http() -> str:
-    """What an admin cap does at a server and no verb does: the end of a hint."""
+    """The end of a hint: how an admin cap does this over HTTP, for verbs without --url."""
     verb = click.get_current_context().command_path.partition(" cap ")[2]
-    return f"; with an admin cap, POST /v1/caps/{verb} does it by HTTP" if verb in ("mint", "revoke") else ""
+    return f"; over HTTP, an admin cap can do it with POST /v1/caps/{verb}" if verb in ("mint", "revoke") else ""
 
 
 def _token(text: str) -> Token:
@@ -368,35 +373,38 @@ def _token(text: str) -> Token:
 
 
 def _token_in(text: str, place: str) -> Token:
-    """The cap that a file holds. What does not even begin as one is refused here, where the file can be named."""
+    """The cap in a file. Text that does not start like a cap is refused here, so that the error names the file."""
     if text.strip() and not text.strip().startswith(f"{HEADER}."):
-        raise CapMalformed(f"{place} holds no cap", hint="name a file that `strongroom cap mint --out FILE` wrote")
+        raise CapMalformed(
+            f"{place} does not hold a cap", hint="name a file that `strongroom cap mint --out FILE` wrote"
+        )
     return _token(text)
 
 
 def _read_secret(path: Path, what: str) -> str:
-    """Read a cap or a passphrase from a file that nobody else can read."""
+    """Read a cap or passphrase from a file that only this user can read."""
     refused = CapMissing if what == "cap" else KeyUnavailable
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             data = file.read(_SECRET_LIMIT)
     except OSError as error:
-        raise refused(f"cannot read the {what} file {path}: {error.strerror}", hint="name another file") from None
+        hint = "check the path, or name another file"
+        raise refused(f"cannot read the {what} file {path}: {error.strerror}", hint=hint) from None
     if stat.S_ISREG(status.st_mode):
         if status.st_uid not in (os.geteuid(), 0):
-            raise refused(f"the {what} file {path} belongs to another user", hint="use one of your own")
+            raise refused(f"the {what} file {path} belongs to another user", hint="use a file that you own")
         if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise refused(f"the {what} file {path} can be read by others", hint=f"chmod 600 {path}")
+            raise refused(f"other users can read the {what} file {path}", hint=f"chmod 600 {path}")
     return data.decode("utf-8", "replace")
 
 
 def _prompted(label: str, *, twice: bool = False) -> str:
-    # Stdin may hold a text or a cap: the question goes to the terminal itself.
+    # Stdin may hold a text or a cap, so the prompt goes to the terminal itself.
     if not (sys.stdin.isatty() or sys.stderr.isatty()):
         raise KeyUnavailable(
-            "the keys are behind a passphrase, and there is no terminal to ask for it",
-            hint="name a file with --passphrase-file or STRONGROOM_PASSPHRASE_FILE",
+            "the keys are locked with a passphrase, and there is no terminal to ask for it",
+            hint="name a file that holds it, with --passphrase-file or STRONGROOM_PASSPHRASE_FILE",
         )
     again = "Repeat the passphrase" if twice else False
     answer: str = click.prompt(label, hide_input=True, confirmation_prompt=again, err=True)

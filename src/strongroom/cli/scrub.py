@@ -1,7 +1,7 @@
-"""scrub: after lines were forgotten, take what was recalled of them out of Hermes' own history.
+"""scrub: remove the recalled text of forgotten lines from Hermes' own history.
 
-The rules and the database are `strongroom.hermes.scrub`'s. Here are the steps, in their order, and the question
-which lines still exist, which is asked through the runtime's own cap for each speaker that the history names.
+`strongroom.hermes.scrub` finds and removes text in the database. This module runs the steps in order, and asks the
+vault which lines still exist, with the runtime's own cap, for each speaker in the history.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from strongroom.model import LineId, pluralize
 
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 
-scrub = Group("scrub", help="Take recalled text out of a runtime's own history.")
+scrub = Group("scrub", help="Remove recalled text from a runtime's own history.")
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A place that may hold recalled text and is not ours to change."""
+    """A file that may hold recalled text and that scrub does not change."""
 
     what: str
     path: str
@@ -45,7 +45,7 @@ class Left(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Work:
-    """One home, and what the steps have found out so far. `chosen` None means: ask which lines still exist."""
+    """One home and what the steps have found so far. `chosen` None: ask the vault which lines still exist."""
 
     home: HermesHome
     chosen: frozenset[LineId] | None
@@ -76,15 +76,15 @@ class _Work:
         self.held = scrubbing.find_recalled(self.path)
         lines = len(_all(self.held.values()))
         return StepResult(
-            StepState.OK, f"{pluralize(lines, 'line')} in {pluralize(len(self.held), 'place')} of {self.path}"
+            StepState.OK, f"{pluralize(lines, 'line')} in {pluralize(len(self.held), 'conversation')} of {self.path}"
         )
 
     def ask(self) -> StepResult:
         if not self.held:
-            return StepResult(StepState.SKIP, "nothing was recalled there")
+            return StepResult(StepState.SKIP, "no recalled text was found")
         self.gone = {facts: self._gone(facts, ids) for facts, ids in self.held.items()}
-        how = "by --all" if self.everything else "by --id" if self.chosen is not None else "as the vault says"
-        return StepResult(StepState.OK, f"{pluralize(len(_all(self.gone.values())), 'line')} to take out, {how}")
+        how = "(--all)" if self.everything else "(--id)" if self.chosen is not None else "that the vault does not have"
+        return StepResult(StepState.OK, f"to remove: {pluralize(len(_all(self.gone.values())), 'line')} {how}")
 
     def _gone(self, facts: Facts, ids: set[LineId]) -> set[LineId]:
         if self.everything:
@@ -93,13 +93,13 @@ class _Work:
 
     def take_out(self) -> StepResult:
         if not any(self.gone.values()):
-            return StepResult(StepState.SKIP, "nothing is to be taken out")
+            return StepResult(StepState.SKIP, "there is nothing to remove")
         if self.dry:
             return StepResult(StepState.SKIP, "--dry-run: nothing is changed")
-        # What was recalled since the vault was asked is not known to be gone.
+        # Lines recalled after the vault was asked may still exist, so only those in `gone` are removed.
         self.done = scrubbing.scrub(self.path, lambda facts, one: one in self.gone.get(facts, ()))
         lines, messages = len(self.done.gone), self.done.messages
-        return StepResult(StepState.OK, f"{pluralize(lines, 'line')} out of {pluralize(messages, 'message')}")
+        return StepResult(StepState.OK, f"removed {pluralize(lines, 'line')} from {pluralize(messages, 'message')}")
 
     def empty(self) -> StepResult:
         if self.dry or not self.path.exists():
@@ -108,7 +108,9 @@ class _Work:
         if self.finished.is_emptied:
             return StepResult(StepState.OK, "done")
         return StepResult(
-            StepState.WARN, "Hermes is reading it: it may hold older text", "stop Hermes and run this again"
+            StepState.WARN,
+            "Hermes is reading the database, so its log of changes may still hold the text",
+            "stop Hermes and run this again",
         )
 
     def rewrite(self) -> StepResult:
@@ -116,21 +118,24 @@ class _Work:
             return StepResult(StepState.SKIP, "nothing is changed")
         if self.finished.is_rewritten:
             return StepResult(StepState.OK, "done")
-        hint = "stop Hermes and run this again; a Hermes that runs also keeps open conversations in memory"
-        return StepResult(StepState.WARN, "Hermes has it open: pages that it freed earlier may hold older text", hint)
+        hint = "stop Hermes and run this again; a running Hermes also keeps open conversations in memory"
+        message = "Hermes has the database open, so pages that it freed may still hold the text"
+        return StepResult(StepState.WARN, message, hint)
 
     def look_again(self) -> StepResult:
         if self.finished is None:
             return StepResult(StepState.SKIP, "nothing was changed")
         left = scrubbing.traces(self.path, frozenset(_all(self.gone.values())))
         if not left:
-            return StepResult(StepState.OK, "no recalled text of these lines is left in its bytes")
+            return StepResult(StepState.OK, "no recalled text of these lines is left in the file")
         if self.finished.is_rewritten:
             return StepResult(
-                StepState.WARN, f"{pluralize(len(left), 'line')} left where somebody quoted it in a conversation"
+                StepState.WARN, f"text of {pluralize(len(left), 'line')} is left where a conversation quotes it"
             )
         return StepResult(
-            StepState.WARN, f"{pluralize(len(left), 'line')} left in its bytes", "stop Hermes and run this again"
+            StepState.WARN,
+            f"text of {pluralize(len(left), 'line')} is left in the file",
+            "stop Hermes and run this again",
         )
 
 
@@ -143,23 +148,25 @@ class _Work:
     ],
 )
 @click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")
-@click.option("--profile", metavar="NAME", help="A profile of Hermes; all for every one.")
-@click.option("--all", "everything", is_flag=True, help="Take out whatever was recalled, without asking the vault.")
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Take out these lines, without asking; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be taken out.")
+@click.option("--profile", metavar="NAME", help="A profile of Hermes; `all` is every one.")
+@click.option("--all", "everything", is_flag=True, help="Remove all recalled text, without asking the vault.")
+@click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="Remove this line, without asking the vault; may be repeated."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @common_options
 @pass_run
 def scrub_hermes(
     run: Run, home: str | None, profile: str | None, everything: bool, ids: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Take recalled text of lines that exist no more out of Hermes' state.db.
+    """Remove the recalled text of forgotten lines from Hermes' state.db.
 
-    Hermes keeps what it sent to a model, with what was recalled for it, and the results of tools. The conversation
-    itself is never touched. Which lines still exist is asked with the agent's own cap. Backups, snapshots, logs and
-    exports that were found are listed: they are yours to delete.
+    Hermes stores what it sends to a model, including recalled lines and tool results. Only recalled text is removed,
+    not the conversation itself. The agent's own cap is used to ask which lines still exist. Backups, snapshots, logs
+    and exports are only listed: delete them yourself if they may hold forgotten text.
     """
     if everything and ids:
-        raise click.UsageError("--all means every line and --id some of them: say one")
+        raise click.UsageError("--all and --id cannot be combined")
     chosen = frozenset(map(model.line_id, ids)) if ids else None
     steps, left = Steps(), list[Leftover]()
     for one in hermes_homes.find(home, profile, os.environ, Path.home()):
@@ -175,10 +182,13 @@ def scrub_hermes(
 
 
 def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
-    """Those of the lines that whoever spoke there can still recall. Nobody's lines do not exist."""
+    """Those of the lines that the speaker of this conversation can still recall; none without a known speaker."""
     one = home_of(home)
     if not one.policy.is_wired:
-        raise InvalidRequest("this home is not wired", hint="--all takes everything out without asking; or wire it")
+        raise InvalidRequest(
+            f"{home} is not wired, so the vault cannot be asked which lines still exist",
+            hint="run `strongroom wire hermes` first, or remove all recalled text with --all",
+        )
     speaker = one.whose(Conversation(**asdict(facts)))
     return set() if isinstance(speaker, Nobody) else one.look.ask(speaker.actor, lambda memory: _there(memory, ids))
 
@@ -207,5 +217,5 @@ def _lines(steps: list[WireStep], left: list[Left]) -> Iterator[str]:
         if step.hint:
             yield f"{'':{width + 12}}{output.escape_invisible(step.hint)}"
     if left:
-        yield "out of reach, and yours to delete if they may hold what was forgotten:"
+        yield "Not changed; delete these yourself if they may hold forgotten text:"
         yield from (f"  {one.what}: {output.one_line(one.path)}" for one in left)

@@ -1,4 +1,4 @@
-"""serve: the vault for others, over HTTP and MCP. What it listens on and answers is decided by `strongroom.server`."""
+"""serve: serve the vault over HTTP and MCP. This module reads the options; `strongroom.server` does the rest."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTANT = 32
-"""Threads for what takes long, where every call does: each waits for a bucket most of its time."""
-_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to tell that a server listens there
+"""Threads for slow calls where the vault is in a bucket: there every call waits for the network most of its time."""
+_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, to warn
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """A server that listens. `mcp` is where MCP clients connect; None if they cannot."""
+    """A listening server. `mcp` is the URL for MCP clients; None if they are not served."""
 
     url: str
     mcp: str | None
@@ -37,62 +37,76 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def _place_options(command: F) -> F:
-    """Where it listens, and how what it says is protected on the way."""
+    """Options: where to listen, TLS, and trusted proxies."""
     for option in (
         click.option(
-            "--trusted-proxy", "proxies", type=ADDRESS, multiple=True, help="Believe its X-Forwarded-For; repeatable."
+            "--trusted-proxy",
+            "proxies",
+            type=ADDRESS,
+            multiple=True,
+            help="A proxy whose X-Forwarded-For is trusted; repeatable.",
         ),
         click.option(
-            "--plain-public", is_flag=True, help="Listen to other machines without TLS: something in front of it does."
+            "--plain-public", is_flag=True, help="Listen on a public address without TLS: a proxy in front does it."
         ),
-        click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM."),
-        click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The certificate, PEM."),
+        click.option(
+            "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The private key of --tls-cert, PEM."
+        ),
+        click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The TLS certificate, PEM."),
         click.option(
             "--socket-mode",
             type=click.Choice(["0600", "0660"]),
-            help="Who may connect to the socket: you (0600, the default) or its group too.",
+            help="Who may connect to the socket: only you (0600, the default) or its group, too.",
         ),
         click.option("--socket", type=click.Path(path_type=Path), metavar="PATH", help="Listen on a unix socket."),
-        click.option("--listen", type=LISTEN, help="Where to listen; by default 127.0.0.1:8765. Port 0 is a free one."),
+        click.option(
+            "--listen", type=LISTEN, help="Where to listen; by default 127.0.0.1:8765. Port 0 picks a free one."
+        ),
     ):
         command = option(command)
     return command
 
 
 def _limit_options(command: F) -> F:
-    """Whom it answers, and how much."""
+    """Options: host names, origins, rates and times."""
     for option in (
-        click.option("--log-requests", is_flag=True, help="Log every request, not only those that were refused."),
+        click.option("--log-requests", is_flag=True, help="Log every request, not only refused ones."),
         click.option(
-            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; by default if its parts are installed."
+            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; by default if its packages are installed."
         ),
-        click.option("--stop-within", type=WITHIN, help="How long requests may take to finish at a stop: 30s."),
-        click.option("--checkpoint-every", type=EVERY, help="How often the log's head is signed and kept: 1h."),
+        click.option(
+            "--stop-within", type=WITHIN, help="How long to let requests finish when stopping; by default 30s."
+        ),
+        click.option(
+            "--checkpoint-every", type=EVERY, help="How often to sign a checkpoint of the log; by default 1h."
+        ),
         click.option(
             "--connections",
             type=click.IntRange(1),
             metavar="COUNT",
-            help="How many connections are held at once: 4096.",
+            help="How many connections may be open at once; by default 4096.",
         ),
         click.option(
             "--address-rate",
             type=click.FloatRange(0),
             metavar="RATE",
-            help="Requests a second without a valid cap from one address: 1000; 0 is any.",
+            help="Requests per second from one address without a valid cap; by default 1000, 0 is no limit.",
         ),
         click.option(
             "--holder-rate",
             type=click.FloatRange(0),
             metavar="RATE",
-            help="Requests a second with one cap: 500; 0 is any number.",
+            help="Requests per second with one cap; by default 500, 0 is no limit.",
         ),
-        click.option("--origin", "origins", type=ORIGIN, multiple=True, help="A web page that may call; repeatable."),
+        click.option(
+            "--origin", "origins", type=ORIGIN, multiple=True, help="A web page that may call this server; repeatable."
+        ),
         click.option(
             "--host-name",
             "names",
             type=HOST_NAME,
             multiple=True,
-            help="A name it is reached by, without scheme and port; repeatable.",
+            help="A host name that clients use, without scheme and port; repeatable.",
         ),
     ):
         command = option(command)
@@ -113,18 +127,18 @@ def _limit_options(command: F) -> F:
 @owner_options
 @pass_run
 def serve(run: Run, /, **given: Any) -> None:
-    """Serve the vault to whoever holds a cap: over HTTP, and to MCP clients at /mcp.
+    """Serve the vault to anyone who holds a cap: over HTTP, and to MCP clients at /mcp.
 
-    The keys stay here: others get a cap (`strongroom cap mint --out FILE`) and say --url. It runs until SIGTERM or
-    Ctrl-C; requests in flight are finished first. stderr holds one JSON object for each event; the event `listening`
-    has the URL, which a terminal is also told in words. Over a bucket (--store s3://bucket/prefix) any number of such
-    servers may run, on any machines that have the keys.
+    The keys stay here: give others a cap (`strongroom cap mint --out FILE`) and this server's URL for --url. It runs
+    until SIGTERM or Ctrl-C and finishes open requests first. stderr gets one JSON object for each event; the event
+    `listening` has the URL, and on a terminal a message has it, too. For a vault in a bucket (--store
+    s3://bucket/prefix), any number of servers may run, on any machines that have the keys.
     """
     installed_extras.require("server")
     from strongroom.server import json_log, listen
 
     place = _place(**{name: given.pop(name) for name in _PLACE})
-    place.check()  # before the keys are touched
+    place.check()  # before the keys are read
     options = _options(run, **given)
     _warn(run, place, options)
     vault = run.vault()
@@ -148,9 +162,9 @@ def _place(
     from strongroom.server.listen import ListenPlace
 
     if socket is not None and (listen or tls_cert or tls_key):
-        raise click.UsageError("--socket stands alone: it is no address, and nobody on a network can listen in")
+        raise click.UsageError("--socket cannot be combined with --listen or TLS: a unix socket is not on a network")
     if socket is None and socket_mode is not None:
-        raise click.UsageError("--socket-mode is for --socket")
+        raise click.UsageError("--socket-mode needs --socket")
     address = {} if listen is None else dict(zip(("address", "port"), listen, strict=True))
     return ListenPlace(
         unix=socket,
@@ -179,7 +193,7 @@ def _options(
         installed_extras.require("mcp")
     if mcp is None and not there:
         run.note(
-            f"note: MCP clients are not served, for its parts are not installed: {installed_extras.install('mcp')}"
+            f"note: MCP clients are not served, because the packages are missing: {installed_extras.install('mcp')}"
         )
     fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
     slow = {"slow": _DISTANT} if is_bucket(run.settings.vault) else {}
@@ -198,15 +212,15 @@ def _warn(run: Run, place: ListenPlace, options: Options) -> None:
 
     if place.unix is None and place.address in _ANYWHERE and options.hosts <= LOOPBACK:
         run.note(
-            "warning: it answers to no name but localhost, and a request by any other name or address gets 421: "
-            "say --host-name NAME as others call it"
+            "warning: requests to any name or address but localhost will be refused with 421: add --host-name NAME for "
+            "each name that clients use"
         )
 
 
 def _tell(run: Run, vault: str, url: str, *, mcp: bool) -> None:
-    """Once, when it listens: a document for programs on stdout, or a line for people at a terminal.
+    """Print the URL once the server listens: a document on stdout with --json, or a message on a terminal.
 
-    Where stderr is a file or a journal it holds nothing but the log, whose event `listening` has the URL.
+    If stderr is not a terminal it gets only the log, whose event `listening` has the URL.
     """
     if run.json:
         run.answer(Serving(url, f"{url}/mcp" if mcp and not url.startswith("unix:") else None, vault, os.getpid()), "")

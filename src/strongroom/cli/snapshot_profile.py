@@ -1,4 +1,4 @@
-"""snapshot and profile: the short texts that the owner approved for a system prompt."""
+"""snapshot and profile: the short texts that the owner wrote for system prompts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:
     found = run.ask(lambda memory: memory.snapshot(namespaces=namespaces or None))
     run.answer(found, _snapshot_lines(found))
     if found.left_out:
-        run.note(f"warning: there was no room for {', '.join(found.left_out)}")
+        run.note(f"warning: left out, because a snapshot holds at most 8 KiB: {', '.join(found.left_out)}")
     elif not found.profiles:
-        run.note("no profile was written yet; `strongroom profile set` writes one")
+        run.note("there is no profile yet; `strongroom profile set` writes one")
 
 
 def _snapshot_lines(found: Snapshot) -> Iterator[str]:
@@ -61,7 +61,7 @@ def show(run: Run, namespace: str | None) -> None:
     """Show the profile of NAMESPACE, and its version."""
     found = run.ask(lambda memory: memory.profile(namespace))
     run.answer(found, output.indent(found.text, "") if found.text else [])
-    run.note(f"version {found.version}" if found.version else f"no profile was written for {found.namespace} yet")
+    run.note(f"version {found.version}" if found.version else f"there is no profile for {found.namespace} yet")
 
 
 @profile.command(
@@ -78,7 +78,7 @@ def show(run: Run, namespace: str | None) -> None:
 @memory_options
 @pass_run
 def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | None, version: str | None) -> None:
-    """Write the profile of NAMESPACE: TEXT, or without it what stdin holds."""
+    """Write the profile of NAMESPACE: TEXT, or the text on stdin."""
     if text and file is not None:
         raise click.UsageError("give either a text or a file")
     new = " ".join(text) if text else run.text_of("-" if file is None else file, "text").removesuffix("\n")
@@ -96,14 +96,14 @@ def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | Non
 @memory_options
 @pass_run
 def edit(run: Run, namespace: str | None) -> None:
-    """Edit the profile of NAMESPACE in $EDITOR. What somebody else writes meanwhile is not overwritten.
+    """Edit the profile of NAMESPACE in $EDITOR. If somebody else writes it meanwhile, theirs is not overwritten.
 
-    The text lies in a private file while the editor is open: in memory where the system has such a place.
+    While the editor is open the text is in a private file: in memory if the system has a file system there.
     """
     found = run.ask(lambda memory: memory.profile(namespace))
     new = _edited(found)
     if new == found.text:
-        run.answer(found, "nothing was changed")
+        run.answer(found, "the text is unchanged; nothing was written")
     else:
         _write(run, found.namespace, new, found.version)
 
@@ -120,15 +120,15 @@ def _edited(found: Profile) -> str:
         try:
             ended = subprocess.run([*shlex.split(editor), str(path)], check=False)  # noqa: S603 - the user's own editor
         except OSError as error:
-            raise InvalidRequest(f"cannot run {editor}: {error.strerror}", hint="set EDITOR") from None
+            raise InvalidRequest(f"cannot run {editor}: {error.strerror}", hint="set EDITOR to your editor") from None
         if ended.returncode != 0:
-            raise InvalidRequest("the editor failed, so nothing was written")
+            raise InvalidRequest(f"{editor} failed with exit code {ended.returncode}, so nothing was written")
         return path.read_text().removesuffix("\n")
 
 
 @contextmanager
 def _private_file(name: str) -> Iterator[Path]:
-    """A place for a file that only this user reads, in memory if there is such a file system, gone afterwards."""
+    """A path in a private temporary directory, in memory if the system has a file system there."""
     places = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]  # noqa: S108 - a directory of mode 0700 is made in it
     memory = next((place for place in places if place and os.access(place, os.W_OK)), None)
     with tempfile.TemporaryDirectory(dir=memory, prefix="strongroom-") as directory:

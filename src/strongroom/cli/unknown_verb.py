@@ -1,4 +1,4 @@
-"""What to say to somebody who types a verb that there is none of: the command that does it."""
+"""Answer an unknown verb with the command that does what was probably meant."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import click
 
 _PUT = "`strongroom put` remembers a text"
-_GET = "`strongroom get` finds lines by a question"
+_GET = "`strongroom get` recalls lines that fit a question"
 _FORGET = "`strongroom forget` removes lines for good, `strongroom erase` a whole namespace"
 _LIST = "`strongroom list` shows which lines there are"
 _CHANGE = "a line is never changed: `strongroom put` the new text, and `strongroom forget` the old line's id"
-_STATUS = "`strongroom doctor` looks at the vault, `strongroom audit show` at what was done"
+_STATUS = "`strongroom doctor` checks the vault, `strongroom audit show` lists what was done"
 
 ELSEWHERE = {
     **dict.fromkeys(("add", "remember", "store", "save", "write", "insert"), _PUT),
@@ -28,15 +28,15 @@ ELSEWHERE = {
     **dict.fromkeys(("server", "start", "run"), "`strongroom serve` serves the vault, `strongroom mcp` one MCP client"),
     "version": "`strongroom --version` prints it",
 }
-"""Verbs that other tools have, and what does the same here."""
+"""Verbs of other tools, and the command that does the same here."""
 
 
 class UnknownVerb(click.UsageError):
-    """A verb that there is none of; `hint` names the one that was meant, if that is known."""
+    """An unknown verb. `hint` names the command that was probably meant; empty if there is no guess."""
 
     def __init__(self, verb: str, verbs: Iterable[str], ctx: click.Context) -> None:
-        from difflib import get_close_matches  # read only where something was misspelled
+        from difflib import get_close_matches  # imported only when something was misspelled
 
         near = get_close_matches(verb, verbs, 1)
         self.hint = ELSEWHERE.get(verb.lower()) or (f"did you mean `strongroom {near[0]}`?" if near else "")
-        super().__init__(f"there is no `strongroom {verb}`", ctx)
+        super().__init__(f"there is no command `strongroom {verb}`", ctx)

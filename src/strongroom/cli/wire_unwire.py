@@ -1,4 +1,4 @@
-"""wire and unwire: setting a runtime up to remember through the gate, step by step, and taking it back."""
+"""wire and unwire: set up a runtime to use the vault as its memory, step by step, and undo that."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from strongroom.vault.vault import Vault
 _START = "Start a new session of Hermes to use it."
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 DRIFT = BUG
-"""The exit code of a look that found something to do: 1, as `diff` has it."""
+"""The exit code of --check-only if something needs changing: 1, as for `diff`."""
 
-wire = Group("wire", help="Set a runtime up to remember through the gate.")
-unwire = Group("unwire", help="Take a runtime's wiring away.")
+wire = Group("wire", help="Set up a runtime to use the vault as its memory.")
+unwire = Group("unwire", help="Undo what `wire` set up in a runtime.")
 
 
 class Wired(msgspec.Struct, frozen=True):
-    """What a run of wire or unwire did."""
+    """The result of wire or unwire. `drift`: --check-only found something that needs changing."""
 
     ok: bool
     changed: bool
@@ -72,23 +72,25 @@ def _home_options(command: Any) -> Any:
     "--me", multiple=True, metavar="PLATFORM:ID", help="An account of yours, such as telegram:123; repeatable."
 )
 @click.option("--namespaces", type=NAMES, default=(), help="Only these; by default all that the vault or the cap has.")
-@click.option("--tools", type=click.Choice([tool.value for tool in Tools]), help="Which tools the model gets.")
-@click.option("--no-masking", is_flag=True, help="Keep keys and tokens as they are said.")
+@click.option("--tools", type=click.Choice([tool.value for tool in Tools]), help="Which memory tools the model gets.")
+@click.option("--no-masking", is_flag=True, help="Store passwords, keys and tokens as they were said, unmasked.")
 @click.option("--python", metavar="FILE", help="The Python that runs Hermes; by default the one that `hermes` starts.")
-@click.option("--check-only", is_flag=True, help="Change nothing; exit code 1 if something is not as it should be.")
+@click.option("--check-only", is_flag=True, help="Change nothing; exit code 1 if something needs changing.")
 @memory_options
 @pass_run
 def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, ...], **asked: Any) -> None:
-    """Set Hermes up: a cap, a policy, a plugin, and the switch in its config.yaml.
+    """Set up Hermes: a cap, a policy, a plugin, and the setting in its config.yaml.
 
-    The vault is opened in Hermes' own process, and made if there is none in the usual place; with --url a server is
-    asked instead, with the cap in --cap-file. Run again, it mends what is not as it should be and leaves the rest.
+    Hermes opens the vault in its own process; if there is none in the usual place, it is made. With --url Hermes asks a
+    server instead, with the cap in --cap-file. Run it again to repair a setup: it changes only what needs changing.
     """
     if run.cleartext:
-        raise click.UsageError("--allow-cleartext is not for an agent: its cap would cross the network at every turn")
+        raise click.UsageError(
+            "--allow-cleartext is not for an agent: its cap would cross the network unencrypted at every turn"
+        )
     served = run.server is not None
     if run.cap_file == "-":
-        raise click.UsageError("the cap is copied from a file: name it")
+        raise click.UsageError("the agent's cap cannot come from stdin: give its file with --cap-file")
     request = WireRequest(
         vault=run.place,
         url=run.server,
@@ -111,13 +113,13 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
     examples=["strongroom unwire hermes", "strongroom unwire hermes --profile all --purge --json"],
 )
 @_home_options
-@click.option("--purge", is_flag=True, help="Remove the policy and what waits to be delivered, too.")
+@click.option("--purge", is_flag=True, help="Also remove the policy and the turns that wait to be stored.")
 @common_options
 @pass_run
 def unwire_hermes(run: Run, home: str | None, profile: str | None, purge: bool) -> None:
-    """Give Hermes its former provider back, remove the plugin, and revoke the cap.
+    """Restore Hermes' former provider, remove the plugin, and revoke the cap.
 
-    Memory stays where it is. The policy stays too, and so does what waits to be delivered, unless --purge is said.
+    The memory in the vault stays. The policy and the turns that wait to be stored stay, too, unless you give --purge.
     """
     report = take_away(WireRequest(home=home, profile=profile), _vaults(run), _machine(), purge=purge)
     _tell(run, report)

@@ -1,11 +1,11 @@
-"""Keys: where the root and issuer keys are kept, and how every other key hangs below them (docs/spec/keys.md).
+"""Keys: where the root and issuer keys are stored, and the hierarchy of keys below them (docs/spec/keys.md).
 
     root ──seals── vault secrets (log key, name key, tag key, record key, issuer public keys)
       └────seals── actor key (random, per epoch) ──seals── namespace keys (random, per epoch)
                                                 └──seals── the actor's audit-tag key
 
-No key below the root is derived from it: what can be derived again cannot be destroyed.
-`sources` finds the root and issuer keys outside the vault, `hierarchy` opens and makes the rest.
+No key below the root is derived from it: a key that can be derived again cannot be destroyed.
+`sources` reads and writes the root and issuer keys outside the vault, `hierarchy` makes and opens the others.
 """
 
 from strongroom.keys.hierarchy import ActorDocument, ActorKeys, Slots, VaultSecrets

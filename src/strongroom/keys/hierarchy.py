@@ -1,7 +1,7 @@
-"""The keys below the root: making, opening, rotating and re-wrapping them. Pure; randomness comes in.
+"""The keys below the root: make, open, rotate and re-wrap them. Pure functions; randomness is an argument.
 
-An actor's keys live in one document, so that a single compare-and-swap creates, rotates or destroys them. The
-document holds sealed keys only, under locators: it says neither whose it is nor what the namespaces are called.
+All keys of an actor are in one document, so that a single compare-and-swap creates, rotates or destroys them. The
+document holds only wrapped keys under locators: it reveals neither the actor nor the names of namespaces.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TAGS_HELD = 256
 
 
 class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What the vault itself needs to know. Sealed as a whole under the root key.
+    """The vault's own keys and the issuers it accepts, encrypted as a whole under the root key.
 
-    `generation` grows with every change of what it says, so that an older copy put back can be told. `inbox` is the
-    age identity that opens bundles; a vault made before there were any has none until its root is rotated.
+    `generation` grows with every change, so that an older copy put back is detected. `inbox` is the age identity that
+    opens bundles; a vault from a version without inboxes has none until its root key is rotated.
     """
 
     v: int
@@ -56,7 +56,7 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers, inbox=inbox)
 
     def with_inbox(self, identity: str) -> VaultSecrets:
-        """These secrets with an inbox key, where there is none yet: what was sealed to the old one must open."""
+        """These secrets with an inbox key. An existing one is kept, or bundles sealed to it would not open."""
         if self.inbox:
             return self
         return msgspec.structs.replace(self, inbox=identity, generation=self.generation + 1)
@@ -85,16 +85,16 @@ class _Rooted(msgspec.Struct, frozen=True):
 
 
 def root_of(document: bytes) -> str:
-    """The id of the root that seals a vault's secrets or an actor's keys, without opening them."""
+    """The id of the root key that wraps a vault's secrets or an actor's keys, read without opening them."""
     return decode(document, _Rooted).root
 
 
 class Slots:
-    """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
+    """Names of objects in the store. Locators are HMACs, so without the name key they reveal nothing."""
 
     def __init__(self, name_key: bytes) -> None:
         self._keyed = HmacState(name_key)
-        # One request asks for the same few locators many times over.
+        # One request needs the same few locators many times.
         self.actor = lru_cache(_LOCATORS_HELD)(self._actor)
         self.namespace = lru_cache(_LOCATORS_HELD)(self._namespace)
 
@@ -105,7 +105,7 @@ class Slots:
         return f"actors/{self.actor(actor)}/keys"
 
     def shelf(self, actor: Actor, namespace: Namespace) -> str:
-        """The prefix below which one namespace of one actor keeps everything."""
+        """The prefix of all objects in one namespace of one actor."""
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
 
     def _actor(self, actor: Actor) -> str:
@@ -124,7 +124,7 @@ class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class ActorDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One actor's keys as stored: every key in it is sealed by the one above, the actor's name by the root."""
+    """One actor's keys as stored: each key wrapped by the one above it, the actor's name by the root key."""
 
     v: int
     epoch: Epoch
@@ -162,12 +162,12 @@ class ActorKeys:
 
     @classmethod
     def open(cls, body: bytes, vault_id: str, slots: Slots, locator: str, ring: Keyring) -> ActorKeys:
-        """Open the document kept at `locator`, or raise Tampered. A root key that is not there is KeyUnavailable."""
+        """Open the document stored at `locator`. Raises `Tampered`, or `KeyUnavailable` without its root key."""
         stored = decode(body, ActorDocument)
         root = ring.key(stored.root)
         actor = Actor(unseal(root, stored.actor, _actor_name(vault_id, stored.root)).decode())
         if slots.actor(actor) != locator:
-            raise Tampered("an actor's keys were moved to another actor's place")
+            raise Tampered("the keys of one actor were put in the place of another's")
         slot = _Slot(vault_id, actor, stored.epoch)
         actor_key = unseal(root, stored.actor_key, slot.actor_key(stored.root))
         tag_key = unseal(actor_key, stored.tag_key, slot.tag_key())
@@ -180,7 +180,7 @@ class ActorKeys:
         return cls(vault_id, actor, stored.epoch, actor_key, tag_key, namespaces, stored.root)
 
     def sealed(self, ring: Keyring, random: Random) -> bytes:
-        """The document to store, wrapped by the active root key."""
+        """The document to store, wrapped with the active root key."""
         slot = _Slot(self.vault_id, self.actor, self.epoch)
         root = ring.key(ring.active)
         document = ActorDocument(
@@ -204,27 +204,27 @@ class ActorKeys:
         return msgspec.json.encode(document)
 
     def with_namespace(self, locator: str, random: Random) -> ActorKeys:
-        """These keys with a first key for one more namespace."""
+        """These keys plus a first key for another namespace."""
         return self._having({**self.namespaces, locator: {1: Key(random(KEY_SIZE))}})
 
     def without_namespace(self, locator: str) -> ActorKeys:
-        """These keys without those of one namespace: what they sealed can be opened no more."""
+        """These keys without those of one namespace, whose lines can then never be opened again."""
         return self._having({name: epochs for name, epochs in self.namespaces.items() if name != locator})
 
     def rotated(self, random: Random) -> ActorKeys:
-        """A new actor key, and a new epoch for each namespace; old epochs stay readable."""
+        """These keys with a new actor key and a new epoch for each namespace. Old epochs stay readable."""
         namespaces = {
             locator: {**epochs, max(epochs) + 1: Key(random(KEY_SIZE))} for locator, epochs in self.namespaces.items()
         }
         return ActorKeys(self.vault_id, self.actor, self.epoch + 1, random(KEY_SIZE), self.tag_key, namespaces)
 
     def newest(self, locator: str) -> tuple[int, Key]:
-        """The epoch and key that seal new lines."""
+        """The epoch and key for new lines."""
         epoch = max(self.namespaces[locator])
         return epoch, self.namespaces[locator][epoch]
 
     def birth(self, locator: str) -> bytes | None:
-        """A digest of a namespace's first key: the same through every rotation, another after an erasure."""
+        """A digest of a namespace's first key. It survives rotations and changes with an erasure."""
         found = self._births.get(locator)
         epochs = self.namespaces.get(locator) if found is None else None
         if epochs:
@@ -232,7 +232,7 @@ class ActorKeys:
         return found
 
     def actor_tag(self) -> str:
-        """The audit tag of the actor: with this key destroyed, nobody can say whose entry it marks."""
+        """The actor's tag in the log. Once its key is destroyed, nobody can tell whose entries have it."""
         return self._kept("actor")
 
     def namespace_tag(self, locator: str) -> str:
@@ -253,7 +253,7 @@ class ActorKeys:
     def _kept(self, *what: str) -> str:
         found = self._tags.get(what)
         if found is None:
-            if len(self._tags) >= _TAGS_HELD:  # a holder may ask for any number of names
+            if len(self._tags) >= _TAGS_HELD:  # bounded: a cap holder may ask for any number of names
                 self._tags.clear()
             found = self._tags[what] = tag(self._keyed, *what)
         return found
@@ -264,7 +264,7 @@ class ActorKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The contexts of one actor document's keys. Each names its place, so no sealed key fits another."""
+    """The AEAD contexts of an actor's keys. Each names its place, so a wrapped key opens in no other."""
 
     vault_id: str
     actor: Actor
@@ -285,17 +285,17 @@ def _actor_name(vault_id: str, root: str) -> bytes:
 
 
 def tag(key: HmacState, *what: str) -> str:
-    """A keyed, truncated digest in base64url: it marks without naming."""
+    """A truncated HMAC in base64url: it identifies without revealing the name."""
     digest = key.digest_of(*what)[:_TAG_SIZE]
     return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Decode one of the vault's own documents; anything else in its place is tampering."""
+    """Decode one of the vault's own documents. Raises `Tampered` if anything else is in its place."""
     try:
         document = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Tampered("a key document is damaged") from None
     if getattr(document, "v", 1) != 1:
-        raise Tampered("a key document is of an unknown version")
+        raise Tampered("a key document has an unknown version")
     return document

@@ -1,7 +1,7 @@
-"""Where the root keyring and the issuer key live: a file, behind a passphrase, or the environment.
+"""Where the root keyring and the issuer key are stored: in files, in files with a passphrase, or in the environment.
 
-A source never makes up a key: only `create`, called once when a vault is made, writes new ones, and it refuses
-to touch what is there. Everything else that fails is KeyUnavailable. A key file that others may read is refused.
+Only `create`, called once when a vault is made, writes new keys, and it never overwrites any. Every failure raises
+`KeyUnavailable`; no missing key is ever replaced by a new one. A key file that other users can read is refused.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _ISSUER = "issuer.key"
 _LOCK = "rotation.lock"
 _SEALED_BY = "strongroom/passphrase/v1"
 
-ROOT_HINT = "put back a copy of root.keyring, or name its place with STRONGROOM_KEYS: a new key cannot open the vault"
+ROOT_HINT = "put back a copy of root.keyring, or set STRONGROOM_KEYS to its place; a new key cannot open the vault"
 ISSUER_HINT = (
-    "put back a copy of issuer.key; without one, `strongroom rotate issuer` makes a new one: all caps are void"
+    "put back a copy of issuer.key; without a copy, `strongroom rotate issuer` makes a new key, which voids all caps"
 )
-"""What to do about a key file that is lost. The issuer key only signs caps; the vault opens without it."""
+"""The hints for a lost key file. The issuer key only signs caps; the vault opens without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The root keys by id. The active one wraps; the others still open what they wrapped."""
+    """The root keys by id. The active one wraps; the others only unwrap."""
 
     active: str
     keys: Mapping[str, bytes]
@@ -62,28 +62,28 @@ class Keyring:
     def key(self, name: str) -> bytes:
         if name not in self.keys:
             raise KeyUnavailable(
-                "the keyring does not hold the root key that this vault was sealed with",
-                hint="use the root.keyring of the same time as this vault or copy: each rotation replaces it",
+                "the keyring does not hold the root key of this vault",
+                hint="use the root.keyring from the same time as this vault or copy: every root rotation replaces it",
             )
         return self.keys[name]
 
 
 def root_id(key: bytes) -> str:
-    """A root key's id is a hash of it, so a damaged key file shows itself."""
+    """The id of a root key: a hash of it, so that a damaged key file is detected."""
     return hashlib.sha256(b"strongroom root\0" + key).hexdigest()[:16]
 
 
 class KeySource(Protocol):
-    """The seam for key custody. Implementations may cache nothing: `load` is called again after a rotation."""
+    """The interface for key custody. Implementations must not cache: `load` is called again after a rotation."""
 
     def create(self) -> None:
-        """Make new keys and keep them durably. Raise KeyUnavailable and change nothing if any are there already.
+        """Make new keys and store them durably. If any exist, raise KeyUnavailable and change nothing.
 
-        A source that is given its keys from outside checks instead that it has them.
+        A source that gets its keys from outside only checks that it has them.
         """
 
     def discard(self) -> None:
-        """Undo `create`: the vault for which the keys were made could not be made."""
+        """Undo `create`, because the vault could not be made."""
 
     def load(self) -> Keyring:
         """Read the root keyring, or raise KeyUnavailable. Never makes a key."""
@@ -98,9 +98,9 @@ class KeySource(Protocol):
         """Replace the issuer seed durably and atomically, or raise KeyUnavailable."""
 
     def rotating(self) -> AbstractContextManager[None]:
-        """Exclude every other rotation of these keys, in any process, while the context lasts.
+        """Exclude every other rotation of these keys, in any process, within the context.
 
-        Two at once could each drop the key that the other has just wrapped everything with.
+        Of two at once, each could drop the key that the other has just used to wrap everything.
         """
 
 
@@ -121,7 +121,7 @@ class _SealedFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FileKeys:
-    """Key files of mode 0600 in a directory of their own: the default."""
+    """The default: key files of mode 0600 in a directory of their own."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
@@ -137,8 +137,8 @@ class FileKeys:
         for name in (_KEYRING, _ISSUER):
             if (self.directory / name).exists():
                 raise KeyUnavailable(
-                    f"{self.directory / name} is there already",
-                    hint="name another key directory; none is overwritten",
+                    f"the key file {self.directory / name} already exists",
+                    hint="name another key directory",
                 )
         write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
         write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
@@ -150,7 +150,7 @@ class FileKeys:
             self.directory.rmdir()
 
     def check(self) -> None:
-        """Raise unless both files can be read. A passphrase is not asked for, nor stretched: that takes long."""
+        """Raise unless both files can be read. Does not ask for a passphrase or derive a key from it, which is slow."""
         for name in (_KEYRING, _ISSUER):
             read_secret(self.directory / name)
 
@@ -184,7 +184,7 @@ class FileKeys:
             os.close(lock)
 
     def _remove_drafts(self) -> None:
-        """Remove what a process killed while it wrote a key file has left: it may hold a key that is to be gone."""
+        """Remove temporary files of a process that was killed while writing: they may hold a key that was rotated."""
         for name in (_KEYRING, _ISSUER):
             for left in self.directory.glob(draft(name) + "*"):
                 left.unlink(missing_ok=True)
@@ -197,9 +197,9 @@ class FileKeys:
 
 
 class PassphraseKeys(FileKeys):
-    """The same files, sealed under a passphrase with Argon2id (RFC 9106, second recommended parameters)."""
+    """The same files, encrypted with a passphrase by Argon2id (RFC 9106, second recommended parameters)."""
 
-    # Read back from the file, but never below this: a weakened file must not make the next guess cheap.
+    # The file names its parameters, but lower ones are refused: a weakened file must not make guessing cheap.
     TIME_COST, MEMORY_KIB, LANES = 3, 64 * 1024, 4
     _MOST_TIME, _MOST_MEMORY, _MOST_LANES = 64, 4 * 1024 * 1024, 64
 
@@ -228,13 +228,15 @@ class PassphraseKeys(FileKeys):
             file = msgspec.json.decode(data, type=_SealedFile)
             salt, sealed = base64.b64decode(file.salt), base64.b64decode(file.sealed)
         except (msgspec.DecodeError, ValueError):
-            raise KeyUnavailable(f"no passphrase opens the key file {path}", hint=hint_for(path)) from None
+            raise KeyUnavailable(
+                f"the key file {path} is damaged, or is not encrypted with a passphrase", hint=hint_for(path)
+            ) from None
         floor = (self.TIME_COST, self.MEMORY_KIB, self.LANES)
         most = (self._MOST_TIME, self._MOST_MEMORY, self._MOST_LANES)
         given = (file.time_cost, file.memory_kib, file.lanes)
         sound = all(low <= value <= high for low, value, high in zip(floor, given, most, strict=True))
         if file.v != 1 or file.kdf != "argon2id" or not sound or len(salt) < 16:
-            raise KeyUnavailable(f"the key file {path} asks for weak or absurd work", hint=hint_for(path))
+            raise KeyUnavailable(f"the key file {path} has unknown or unsafe Argon2id parameters", hint=hint_for(path))
         try:
             return chunked_aead.unseal(self._stretch(salt, *given), sealed, context(_SEALED_BY))
         except Tampered:
@@ -247,12 +249,12 @@ class PassphraseKeys(FileKeys):
         kdf = Argon2id(salt=salt, length=32, iterations=time_cost, lanes=lanes, memory_cost=memory_kib)
         passphrase = self._ask()
         if not passphrase:
-            raise KeyUnavailable("the passphrase is empty", hint="choose one that nobody guesses")
+            raise KeyUnavailable("the passphrase is empty", hint="give the keys' passphrase")
         return kdf.derive(passphrase.encode())
 
 
 class EnvironmentKeys:
-    """Keys from the environment, for CI. Children and /proc can read them; they cannot be rotated from here."""
+    """Keys from the environment, for CI. Child processes and /proc can read them, and they cannot be rotated."""
 
     ROOT, ISSUER = "STRONGROOM_ROOT_KEY", "STRONGROOM_ISSUER_KEY"
 
@@ -271,7 +273,7 @@ class EnvironmentKeys:
 
     @classmethod
     def generate(cls) -> dict[str, str]:
-        """Two fresh values to put into a CI system's secret store."""
+        """New values for both variables, to put into a CI system's secret store."""
         return {cls.ROOT: _b64(os.urandom(32)), cls.ISSUER: _b64(os.urandom(32))}
 
     def load(self) -> Keyring:
@@ -295,12 +297,12 @@ class EnvironmentKeys:
         return _unb64_key(self._environment[name], name, hint)
 
 
-_IN_FILES = "only keys in files are replaced; put these values into files if they must be"
-_AS_MADE = "set it to the value that the vault was made with: another one does not fit"
+_IN_FILES = "only keys in files can be rotated: put these values into key files first"
+_AS_MADE = "set it to the value that the vault was made with; no other one works"
 
 
 def default_directory(vault_id: str) -> Path:
-    """Where a vault's keys are kept unless told otherwise: outside the vault, below the user's own data."""
+    """The default directory of a vault's keys: outside the vault, in the user's data directory."""
     base = os.environ.get("STRONGROOM_KEYS") or Path(platformdirs.user_data_dir("strongroom")) / "keys"
     return Path(base) / vault_id
 
@@ -327,12 +329,12 @@ def read_secret(path: Path) -> bytes:
             f"the key file {path} belongs to another user", hint=f"run as that user, or chown {os.geteuid()} {path}"
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise KeyUnavailable(f"the key file {path} can be read by others", hint=f"chmod 600 {path}")
+        raise KeyUnavailable(f"other users can read the key file {path}", hint=f"chmod 600 {path}")
     return data
 
 
 def _unwritable(path: Path, error: OSError) -> KeyUnavailable:
-    hint = "nothing was replaced; make room on its disk, or let this user write to its directory"
+    hint = "nothing was replaced; free space on its disk, or allow this user to write to its directory"
     return KeyUnavailable(f"cannot write the key file {path}: {error.strerror}", hint=hint)
 
 
@@ -347,7 +349,9 @@ def _decode_ring(data: bytes, path: Path) -> Keyring:
         file = msgspec.json.decode(data, type=_KeyringFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
         if b'"argon2id"' in data:
-            raise KeyUnavailable(f"the keyring {path} is behind a passphrase", hint="use PassphraseKeys") from None
+            raise KeyUnavailable(
+                f"the keyring {path} is encrypted with a passphrase", hint="open the vault with PassphraseKeys"
+            ) from None
         raise KeyUnavailable(f"the keyring {path} is damaged", hint=ROOT_HINT) from None
     keys = {name: _unb64_key(text, f"key in {path}", ROOT_HINT) for name, text in file.keys.items()}
     if file.v != 1 or file.active not in keys or any(root_id(key) != name for name, key in keys.items()):
@@ -360,7 +364,7 @@ def _b64(raw: bytes) -> str:
 
 
 def hint_for(path: Path) -> str:
-    """What to do about a key file that is missing or damaged."""
+    """The hint for a missing or damaged key file."""
     return ISSUER_HINT if path.name == _ISSUER else ROOT_HINT
 
 

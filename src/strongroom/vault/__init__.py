@@ -1,5 +1,5 @@
 """The vault: one store with its keys, log and issuer.
 
-`create_open` makes and opens it, `vault` is what its owner holds, `key_rotation` replaces keys, `owner_audit` reads the
-log.
+`create_open` makes and opens it, `vault` is the owner's interface, `key_rotation` replaces keys, `owner_audit` reads
+and verifies the log, `issue` mints and revokes caps, `backup` and `migrate` copy it elsewhere.
 """

@@ -1,10 +1,10 @@
-"""Backup and restore: a copy of a vault's sealed store, and of its keys behind a passphrase, each on its own.
+"""Backup and restore: copy a vault's encrypted store, and separately its keys, encrypted with a passphrase.
 
-A backup is a directory with the store as it stood at one moment and the log's signed checkpoint of that moment. The
-keys are not in it. It is on record before it is made, so the log says that copies exist.
+A backup is a directory with the store and the log's signed checkpoint, both of one moment. It does not contain the
+keys. The log records a backup before it is made, so it always says that copies exist.
 
-What comes back with an older backup: lines forgotten, actors erased and caps revoked since then. It opens with the
-root key of its time; after `rotate_root` only a copy of the old keys opens it. Nothing here deletes or overwrites a
+Restoring an older backup brings back lines forgotten, actors erased and caps revoked since then. A backup opens with
+the root key of its time; after `rotate_root`, only with a copy of the old keys. Nothing here deletes or overwrites a
 vault or a key.
 """
 
@@ -47,11 +47,11 @@ _CHECKPOINT_LIMIT = 4096
 _LOCKS = ("vault.turn", "vault.lock")
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _KEYS_FORMAT = "strongroom-keys"
-_ENGINE = "recency"  # nothing is ranked here, so the one that loads fastest
+_ENGINE = "recency"  # nothing is ranked here, and this engine loads fastest
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """A backup that was made and verified: whose, and how far its log goes."""
+    """A backup that was made and verified: the vault's id, the size and root of its log, the number of objects."""
 
     vault: str
     size: int
@@ -60,14 +60,14 @@ class Backup(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """A vault that was restored. Without keys there is no report: it was copied as it is."""
+    """A restored vault. `report` is None if there were no keys to verify with."""
 
     vault: str
     report: VerificationReport | None
 
     @property
     def rolled_back(self) -> bool:
-        """Whether the log is behind what was seen, so that `vault.audit.accept_restore()` is due."""
+        """Whether the log is behind the last seen checkpoint: then call `vault.audit.accept_restore()`."""
         return self.report is not None and any(one.flaw in _ROLLBACKS for one in self.report.findings)
 
 
@@ -81,10 +81,10 @@ def backup(
     copying: Progress | None = None,
     verifying: Progress | None = None,
 ) -> Backup:
-    """Copy a vault that others may be using into a new directory, and verify the copy.
+    """Copy a vault into a new directory while others may use it, and verify the copy.
 
-    Needs the keys, to sign and to verify. A copy with any flaw is Tampered, and none is left. VaultExists if `target`
-    is there.
+    Needs the keys, to sign and to verify. Raises `Tampered`, and leaves no copy, if the copy has any flaw, and
+    `VaultExists` if `target` exists.
     """
     place = Path(target)
     check_free(place)
@@ -95,15 +95,15 @@ def backup(
     used, where = backend(os.fspath(location))
     with _draft_of(place) as draft:
         used.copy(where, str(draft), copying)
-        # What the owner has seen may move on meanwhile; the copy continues what it was then.
+        # The last seen checkpoint may advance during the copy, so the copy is checked against the one of before.
         Witness(draft / _CHECKPOINT).keep(note)
         report = create_open.verify(draft, keys=keys, witness=Witness(draft / _CHECKPOINT), progress=verifying)
         if not report.ok:
             raise Tampered(
-                f"the vault has a flaw, so there is no backup: {report.findings[0].flaw}",
+                f"the vault has a flaw, so no backup was made: {report.findings[0].flaw}",
                 hint="vault.audit.verify() names what is wrong",
             )
-    with suppress(StrongroomError):  # the backup is there, even if that cannot be written down
+    with suppress(StrongroomError):  # the backup is good even if its time cannot be stored
         vault.audit.keep_backup(note)
     return Backup(vault_id, report.size, report.root, report.objects)
 
@@ -117,10 +117,11 @@ def restore(
     copying: Progress | None = None,
     verifying: Progress | None = None,
 ) -> Restored:
-    """Copy a backup to where there is no vault yet, and verify it if its keys are there.
+    """Copy a backup to a place without a vault, and verify it if its keys are there.
 
-    A flaw other than a roll-back is Tampered, and nothing is restored. VaultExists if something is there: move it away
-    first. A log behind what was seen counts as rolled back until `vault.audit.accept_restore()`.
+    Raises `Tampered`, and restores nothing, for any flaw but a roll-back, and `VaultExists` if something is at
+    `location`: move it away first. A log behind the last seen checkpoint counts as rolled back until
+    `vault.audit.accept_restore()`.
     """
     used, where = backend(os.fspath(location))
     place = Path(where)
@@ -143,16 +144,17 @@ def restore(
 def _refused(finding: Finding, seen: Witness) -> Tampered:
     if finding.flaw == Flaw.WITNESS_INVALID:
         return Tampered(
-            f"{seen.path} is no checkpoint of this vault, so the backup was not restored",
-            hint="put back a copy of it; without one, move it away: then nothing counts as seen",
+            f"{seen.path} is not a checkpoint of this vault, so the backup was not restored",
+            hint="put back a copy of it; without a copy, move it away, and the backup is restored without that check",
         )
     return Tampered(
-        f"the backup has a flaw, so it was not restored: {finding.flaw}", hint="use another backup, and keep this one"
+        f"the backup has a flaw, so it was not restored: {finding.flaw}",
+        hint="restore another backup, and keep this one as evidence",
     )
 
 
 def backup_of(source: str | os.PathLike[str]) -> str:
-    """The id of the vault that a backup says to be of; a backup may lie on a disk that cannot be written."""
+    """The id of the vault that a backup claims to be of. Works also on a read-only disk."""
     found = re.fullmatch(r"strongroom/([0-9a-f]{16})", _origin(Path(source) / _CHECKPOINT))
     if found:
         return found[1]
@@ -161,7 +163,7 @@ def backup_of(source: str | os.PathLike[str]) -> str:
 
 
 def _origin(checkpoint: Path) -> str:
-    """The first line of a checkpoint; empty if there is none. The directory may be anybody's work."""
+    """The first line of a checkpoint; empty if there is none. The directory is untrusted: no links are followed."""
     try:
         handle = os.open(checkpoint, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
@@ -173,7 +175,7 @@ def _origin(checkpoint: Path) -> str:
 
 @contextmanager
 def _fetched(source: Path, beside: Path | None = None) -> Iterator[Path]:
-    """A private copy of a backup's database: nothing else in its directory is believed, or opened."""
+    """A private copy of a backup's database. Its directory is untrusted, so no other file there is opened."""
     with tempfile.TemporaryDirectory(prefix=".strongroom-", dir=beside) as directory:
         private = Path(directory)
         try:
@@ -186,14 +188,14 @@ def _fetched(source: Path, beside: Path | None = None) -> Iterator[Path]:
 
 
 def move_away(location: Location, *, stamp: str) -> Path:
-    """Rename a vault's directory, so that another can take its place. Nothing is deleted."""
+    """Rename a vault's directory to make room for another, and return its new path. Nothing is deleted."""
     place = Path(os.fspath(location))
     moved = place.with_name(f"{place.name}.before-restore-{stamp}")
     try:
         if not place.is_dir():
             raise VaultMissing(f"there is no vault in {place}")
         if moved.exists():
-            raise InvalidRequest(f"{moved} is there already", hint="move it away first")
+            raise InvalidRequest(f"{moved} already exists", hint="move it away first")
         place.rename(moved)
     except OSError as error:
         raise StoreUnavailable(f"cannot move {place} away: {error.strerror}") from None
@@ -201,7 +203,7 @@ def move_away(location: Location, *, stamp: str) -> Path:
 
 
 def _keys_there(vault_id: str, keys: KeySource | None) -> bool:
-    """Whether there are keys to verify with. Keys that are named must be there; the default ones may be missing."""
+    """Whether there are keys to verify with. Raises if given `keys` do not load; the default ones may be missing."""
     if keys is not None:
         keys.load()
         return True
@@ -209,7 +211,7 @@ def _keys_there(vault_id: str, keys: KeySource | None) -> bool:
 
 
 def check_free(place: Path) -> None:
-    """Raise VaultExists unless there is nothing, or an empty directory."""
+    """Raise `VaultExists` unless `place` does not exist or is an empty directory."""
     try:
         free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
     except OSError as error:
@@ -219,12 +221,12 @@ def check_free(place: Path) -> None:
 
 
 def _there(place: Path) -> VaultExists:
-    return VaultExists(f"{place} is there already", hint="name another place, or move it away first")
+    return VaultExists(f"{place} already exists", hint="name another place, or move it away first")
 
 
 @contextmanager
 def _draft_of(place: Path) -> Iterator[Path]:
-    """A directory beside `place` that takes its name if the block succeeds, and is gone if it does not."""
+    """A directory beside `place` that is renamed to it if the block succeeds, and removed if it raises."""
     draft = place.with_name(f".{place.name}-{os.urandom(8).hex()}")
     try:
         make_directory(place.parent)
@@ -240,14 +242,14 @@ def _draft_of(place: Path) -> Iterator[Path]:
 
 def _settle(draft: Path, place: Path) -> None:
     for name in _LOCKS:
-        (draft / name).unlink(missing_ok=True)  # verification made them
+        (draft / name).unlink(missing_ok=True)  # left by the verification
     try:
         with suppress(FileNotFoundError):
-            place.rmdir()  # an empty directory may be named
+            place.rmdir()  # an existing empty directory is allowed
         draft.rename(place)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise _there(place) from None  # somebody was first
+            raise _there(place) from None  # another process made it meanwhile
         raise
     for directory in (place, place.parent):
         handle = os.open(directory, os.O_RDONLY)
@@ -261,7 +263,7 @@ def _settle(draft: Path, place: Path) -> None:
 
 
 class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A vault's keys as they are locked up: docs/spec/archive.md."""
+    """The format of a file with a vault's keys, before encryption: docs/spec/archive.md."""
 
     format: str = _KEYS_FORMAT
     v: int = 1
@@ -275,7 +277,7 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 def lock_keys(
     location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = system_clock
 ) -> bytes:
-    """A vault's root keyring, issuer key and witness as an age file that the passphrase opens. It is on record."""
+    """Encrypt a vault's root keyring, issuer key and checkpoint with a passphrase, as an age file. It is logged."""
     with create_open.open(location, keys=keys, engine=_ENGINE, now=now) as vault:
         source = vault._state.source
         ring, issuer = source.load(), source.issuer()
@@ -286,13 +288,16 @@ def lock_keys(
 
 
 def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> bool:
-    """Bring locked keys back into a key directory: what is missing there. Nothing that is there is overwritten.
+    """Write the keys from a locked file into a key directory. Only missing files are written, none is overwritten.
 
-    True if the checkpoint is that of the file: it says nothing of what came later.
+    Returns True if the checkpoint was missing and now comes from the file, so it may not be the newest one.
     """
     file = _read_keys(unlock(data, passphrase))
     if file.vault != vault:
-        raise InvalidRequest("these are the keys of another vault", hint=f"they are those of {file.vault}")
+        raise InvalidRequest(
+            f"these are the keys of vault {file.vault}, but the backup is of vault {vault}",
+            hint="name the keys file that was made with this backup",
+        )
     ring = Keyring(file.active, file.keys)
     has_ring, has_issuer = ((into.directory / name).exists() for name in ("root.keyring", "issuer.key"))
     if (has_ring and into.load() != ring) or (has_issuer and into.issuer() != file.issuer):
@@ -318,8 +323,12 @@ def _read_keys(data: bytes) -> _KeysFile:
     try:
         file = msgspec.json.decode(data, type=_KeysFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidRequest("this file does not hold a vault's keys") from None
+        raise InvalidRequest(
+            "this file does not hold a vault's keys", hint="name a file that `strongroom backup --with-keys` wrote"
+        ) from None
     sound = file.format == _KEYS_FORMAT and file.v == 1 and file.active in file.keys
     if not sound or any(len(key) != 32 for key in [*file.keys.values(), file.issuer]):
-        raise InvalidRequest("this file does not hold a vault's keys, or was made by a newer strongroom")
+        raise InvalidRequest(
+            "this file does not hold a vault's keys, or was made by a newer version", hint="install a newer strongroom"
+        )
     return file

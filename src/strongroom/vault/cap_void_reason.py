@@ -1,4 +1,4 @@
-"""Why a minted cap is void, and since when. Why: from what the vault knows; since when: from its log, where that is."""
+"""Why a minted cap is void, from the vault's state, and since when, from the log if its entry is not archived."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from strongroom.model import Actor, CapRecord, Void
 from strongroom.vault.owner_audit import EntryOf
 
 _LEEWAY = 60
-"""Seconds by which the clocks of two workers may differ, and more."""
+"""Seconds, more than the clocks of two workers may differ."""
 
 
 def judge(state: Replica, record: CapRecord) -> CapRecord:
-    """The record with what the gate would hold against the cap. Its end is not looked at."""
+    """The record with the reason why the gate would refuse the cap, if any. Expiry is not checked here."""
     not_before = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
     is_old = record.issued < not_before
     if record.link in state.standing.revoked:
@@ -31,7 +31,7 @@ def judge(state: Replica, record: CapRecord) -> CapRecord:
 
 
 def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
-    """The actors for whom a cap for a scope is void: their caps were revoked after it was issued."""
+    """The actors for whom a cap for a scope is void, because their caps were revoked after it was issued."""
     if record.actor.endswith("/"):
         for locator in [one for one, before in state.standing.not_before.items() if record.issued < before]:
             held = state.stored_keys.read(locator)
@@ -40,7 +40,10 @@ def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
 
 
 def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[CapRecord]:
-    """The records, each void one with its moment, from the log's entries, newest first. What was archived has none."""
+    """The records, void ones with the time of their revocation or rotation from the log; None if that is archived.
+
+    `newest` yields the log's entries, newest first, and is read only as far as needed.
+    """
     found = list(records)
     undated = [one for one in found if one.void and one.void_since is None]
     revoked: dict[str, int] = {}
@@ -61,7 +64,7 @@ def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[Ca
 
 
 def _links(entry: Entry) -> Iterable[str]:
-    """Which links an entry revokes. One by an admin cap has the shown cap's links, and says in words whom it means."""
+    """The links that an entry revokes. If an admin cap revoked, `entry.links` are its own and `detail` has the link."""
     if not entry.detail:
         return entry.links
     words = entry.detail.split(" ")
@@ -69,6 +72,6 @@ def _links(entry: Entry) -> Iterable[str]:
 
 
 def _replaced(record: CapRecord, rotations: list[int]) -> int | None:
-    """When a cap's issuer was dropped: a rotation adds the new one in one entry, and drops the others in the next."""
+    """When a cap's issuer was dropped: a rotation adds the new issuer in one entry and drops the old in the next."""
     later = [time for time in rotations if time >= record.issued][:2]
     return later[-1] if later else None

@@ -1,4 +1,4 @@
-"""Making and opening vaults, and narrowing caps without one: the functions behind `import strongroom`."""
+"""Make, open and verify vaults, and narrow caps without one: the functions behind `import strongroom`."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from strongroom.vault.vault import Vault
 
 FORMAT_VERSION = 1
 _LOADING_DISTANT = 8
-"""Threads that load shelves where loading is mostly waiting for a network."""
+"""Threads that load namespaces from a bucket, where loading is mostly waiting for the network."""
 SHELF_BYTES = 256 * 1024 * 1024
 
 Location = str | os.PathLike[str]
 Keys = KeySource | Callable[[str], KeySource] | None
-"""Where the keys are; or a function that says so for a vault's id; or None for files in the user's data directory."""
+"""The source of the keys; or a function from a vault's id to it; or None for files in the user's data directory."""
 
 Clock = Callable[[], Millis]
 
 
 class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The one object in clear: which format this is, and which vault, so that its keys can be found."""
+    """The one unencrypted object: the format's version and the vault's id, by which its keys are found."""
 
     v: int
     vault: str
@@ -64,8 +64,8 @@ def create(
 ) -> Vault:
     """Make a new vault and its keys, and open it.
 
-    Without `keys`, key files are made in the user's own data directory (`STRONGROOM_KEYS` overrides it), outside the
-    vault. `namespaces` are given most sensitive first.
+    Without `keys`, key files are made in the user's data directory, or below `STRONGROOM_KEYS`, never inside the vault.
+    `namespaces` are ordered from most to least sensitive. Raises `VaultExists` if there is a vault.
     """
     place = os.fspath(location)
     names = _registry(namespaces)
@@ -114,7 +114,7 @@ def _found(
         ),
     ]
     if is_indexed:
-        effects.append(PutNew(INDEXED, b""))  # no cap is on record yet, so the index of caps is whole
+        effects.append(PutNew(INDEXED, b""))  # there are no caps yet, so the index of caps is complete
     tagging = HmacState(secrets.tag_key)
     written = [effect.name for effect in effects if isinstance(effect, PutNew)]
     objects = marks(effects, {name: (tag(tagging, "object", name), VAULT) for name in written})
@@ -131,7 +131,7 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
     witness: Witness | None = None,
     now: Clock = system_clock,
 ) -> Vault:
-    """Open a vault. Its keys must be there: a missing or wrong key is KeyUnavailable, and none is ever made anew."""
+    """Open a vault. Raises `KeyUnavailable` if a key is missing or wrong; keys are never made here."""
     used, where = backend(os.fspath(location))
     ranking = engines.load(engine)
     store = used.open(where)
@@ -152,9 +152,9 @@ def verify(
     archive: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> VerificationReport:
-    """Verify a vault's log and objects without opening it for use: also one that `open` refuses as tampered.
+    """Verify a vault's log and objects. Works also on a vault that `open` refuses as tampered.
 
-    Changes nothing, not even what counts as last seen.
+    Changes nothing, not even the last seen checkpoint.
     """
     used, where = backend(os.fspath(location))
     store = used.open(where)
@@ -183,7 +183,7 @@ def attenuate(
     delegable: bool = True,
     now: Clock = system_clock,
 ) -> Token:
-    """Narrow a cap, offline and without the vault. What is not given stays as it was; nothing can be widened."""
+    """Narrow a cap, offline and without the vault. Arguments left out change nothing; nothing can be widened."""
     return chain.attenuate(
         token,
         now=now() // 1000,
@@ -202,7 +202,7 @@ def attenuate(
 
 
 def identify(location: Location) -> str:
-    """The id of the vault, or of the backup, in a place; it needs no keys."""
+    """The id of the vault or backup at `location`. Needs no keys."""
     used, where = backend(os.fspath(location))
     store = used.open(where)
     try:
@@ -220,21 +220,23 @@ def _source(keys: Keys, vault_id: str) -> KeySource:
 def _registry(namespaces: Iterable[str]) -> tuple[Namespace, ...]:
     names = tuple(map(model.namespace, namespaces))
     if not names or len(set(names)) != len(names):
-        raise InvalidRequest("a vault has at least one namespace, and each of them once")
+        raise InvalidRequest("a vault needs at least one namespace, and none of them twice")
     return names
 
 
 def _check_apart(source: KeySource, where: str) -> None:
-    """Refuse to keep the keys inside the vault: whoever copies the one would have the other."""
+    """Refuse to store the keys inside the vault: every copy of the vault would contain them."""
     if isinstance(source, FileKeys) and Path(where).resolve() in [
         source.directory.resolve(),
         *source.directory.resolve().parents,
     ]:
-        raise InvalidRequest("the keys would lie inside the vault", hint="name a key directory elsewhere")
+        raise InvalidRequest(
+            f"the key directory {source.directory} is inside the vault", hint="name a key directory outside the vault"
+        )
 
 
 def _check_absent(made: Backend, where: str) -> None:
-    """Refuse to make a vault over another before any key is made for it."""
+    """Raise `VaultExists` if there is a vault. Called before any key is made."""
     try:
         made.open(where).close()
     except VaultMissing:
@@ -247,14 +249,14 @@ def _read_format(store: Store) -> str:
     try:
         record = msgspec.json.decode((stored and stored.body) or b"", type=VaultFormatRecord)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        hint = "keep what is there as it is; if it was a vault, restore a backup"
+        hint = "keep the files as they are; if this was a vault, restore a backup"
         raise Tampered("this is not a vault, or its format record is damaged", hint=hint) from None
     if record.v != FORMAT_VERSION:
         raise VaultFormat(
-            f"the vault has format {record.v}; this version of strongroom knows {FORMAT_VERSION}",
+            f"the vault has format {record.v}, but this version of strongroom reads only {FORMAT_VERSION}",
             hint="install a newer strongroom; nothing was changed",
         )
-    # It names the directory of the keys, and anyone who can write the file can write it.
+    # The id becomes part of the path of the keys, and anyone who can write the vault can write this record.
     if not re.fullmatch(r"[0-9a-f]{16}", record.vault):
         raise Tampered("the vault's format record is damaged")
     return record.vault
@@ -276,6 +278,6 @@ def _open(
 
 
 def _witness(given: Witness | None, source: KeySource, vault_id: str) -> Witness:
-    """Where the last seen checkpoint is kept unless told otherwise: beside the keys."""
+    """The given witness, or by default the file `checkpoint` beside the keys."""
     directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)
     return given if given is not None else Witness(directory / "checkpoint")

@@ -1,7 +1,7 @@
-"""The owner's view of several logs: the same as `Audit`, over those of every worker.
+"""The owner's view of a fleet's logs: `Audit` over the logs of all workers.
 
-A checkpoint is kept for each log, signed by the vault: what was last seen is a text of several notes, one behind the
-other. Entries of all logs are shown by their times; an entry is named by its worker and its number.
+The last seen checkpoint is a text of several signed notes, one for each log. Entries of all logs are merged by their
+times; an entry is identified by its worker and its number in that worker's log.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.owner_audit import BETWEEN, Audit, EntryOf
 
 _ENGINE = "recency"
-"""Nothing is asked of it."""
+"""Not used for ranking here, and the engine that loads fastest."""
 
 
 class FleetAudit(Audit):
-    """What `vault.audit` is where every worker has a log of its own."""
+    """`vault.audit` of a vault in a bucket, where every worker has its own log."""
 
     def __init__(self, clerk: DecisionRecorder, witness: Witness, logs: FleetStore) -> None:
         super().__init__(clerk, witness)
@@ -42,22 +42,22 @@ class FleetAudit(Audit):
     # Reading.
 
     def size(self) -> int:
-        """How many entries all logs have."""
+        """The number of entries in all logs."""
         return sum(1 for worker in self._logs.logs() for _ in self._read(worker))
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries of all logs in the order of their times, numbered in that order as it is now."""
+        """Entries of all logs ordered by time. The numbers follow that order and change as entries are added."""
         for number, (entry, _, _) in enumerate(self._merged()):
             if number >= start and (stop is None or number < stop):
                 yield number, entry
 
     def newest(self) -> Iterator[EntryOf]:
-        """Every entry, newest first. All logs are read for it, once."""
+        """Every entry, newest first. Reads all logs once."""
         merged = [EntryOf(number, entry, worker) for number, (entry, worker, _) in enumerate(self._merged())]
         return reversed(merged)
 
     def _merged(self) -> Iterator[tuple[Entry, str, int]]:
-        """Entries by their times, each with its worker and its number there."""
+        """Entries by their times, each with its worker and its number in that log."""
         return heapq.merge(*map(self._read, self._logs.logs()), key=lambda one: one[0].time)
 
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
@@ -67,27 +67,31 @@ class FleetAudit(Audit):
     # What was seen.
 
     def checkpoint(self, *, first: bool = False) -> str:
-        """Verify all logs, and sign each as it stands: a note for each log, and those last seen of others.
+        """Verify all logs and sign a note for each. Raises `Tampered` if any has a flaw.
 
-        With `first`, what is there now is accepted where nothing was seen before, unsettled entries too.
+        With `first`, the logs as they are, unsettled entries included, are accepted if there is no earlier checkpoint.
         """
         verifier, report = self._run(None, None)
         if not report.is_sound:
-            raise Tampered("the logs have flaws; nothing is signed", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                "the logs have flaws, so nothing was signed", hint="vault.audit.verify() names what is wrong"
+            )
         if report.doubtful and not first:
             raise Tampered(
-                "entries were begun and never said done, and their effect is not there; nothing is signed",
-                hint="vault.audit.verify() names them, and counts them as told from then on",
+                "writes were started and never confirmed, and their effect is missing, so nothing was signed",
+                hint="vault.audit.verify() lists them, and counts them as reported from then on",
             )
         if report.seen_before is not None or first:
             self._keep(self._found(verifier))
         return self._witness.read() or self._signed(self._found(verifier))
 
     def seen(self) -> merkle_log.Checkpoint | None:
-        raise InvalidRequest("a fleet has a checkpoint for each log", hint="vault.audit.verify() compares them")
+        raise InvalidRequest(
+            "a fleet has one checkpoint for each log, not a single one", hint="use vault.audit.seen_logs()"
+        )
 
     def seen_logs(self) -> dict[str, merkle_log.Checkpoint]:
-        """The checkpoint last seen of each worker's log; none if nothing was kept. Tampered if it cannot be used."""
+        """The last seen checkpoint of each worker's log; empty if there is none. Raises `Tampered` if unreadable."""
         text = self._witness.read()
         found: dict[str, merkle_log.Checkpoint] = {}
         for note in text.split(BETWEEN) if text is not None else ():
@@ -97,7 +101,7 @@ class FleetAudit(Audit):
         return found
 
     def _found(self, verifier: FleetVerifier) -> dict[str, merkle_log.Checkpoint]:
-        """Each log as it was walked, with what was seen of its unsettled entries."""
+        """A checkpoint of each verified log, with the state of its unsettled entries."""
         log, sighted = self._state.log, verifier.sighted
         return {
             name: merkle_log.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
@@ -105,7 +109,7 @@ class FleetAudit(Audit):
         }
 
     def _keep(self, seen: dict[str, merkle_log.Checkpoint]) -> None:
-        """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
+        """Store checkpoints as last seen, but keep those that another process has advanced meanwhile."""
         now = self.seen_logs()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
         self._witness.keep(self._signed(newest))
@@ -118,9 +122,9 @@ class FleetAudit(Audit):
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
     ) -> VerificationReport:
-        """Check all logs and objects. What is sound is seen now, if anything was before or `first` says to begin here.
+        """Check all logs and objects. If all is sound, store the checkpoints as last seen, with unsettled entries.
 
-        Unsettled entries are seen as they are, too.
+        Without an earlier checkpoint they are stored only with `first`.
         """
         verifier, report = self._run(archive, progress)
         if report.is_sound and (report.seen_before is not None or first):
@@ -132,7 +136,7 @@ class FleetAudit(Audit):
 
     def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, VerificationReport]:
         if archive is not None:
-            raise InvalidRequest("the logs of a fleet are not archived")
+            raise InvalidRequest("the logs of a fleet cannot be archived", hint="leave out --archive")
         state = self._afresh()
         bad: list[str] = []
         try:
@@ -155,7 +159,7 @@ class FleetAudit(Audit):
         )
 
     def _afresh(self) -> Replica:
-        """The vault as the bucket has it. What this process has seen before must not hide what is to be named."""
+        """The vault read anew from the bucket: a cached object must not hide a missing or altered one."""
         state, shelves = self._state, LineCache(engines.load(_ENGINE), 0)
         with suppress(StrongroomError):
             return Replica(
@@ -163,16 +167,18 @@ class FleetAudit(Audit):
             )
         return state
 
-    # What one log has and several have not.
+    # What works for one log and not, or differently, for several.
 
     def prove(self, index: int) -> str:
-        """A proof that an entry, by its number among all, is in its worker's log. All of them are verified first."""
+        """Verify all logs, then prove that an entry, by its number among all, is in its worker's log."""
         found = next((one for number, one in enumerate(self._merged()) if number == index), None)
         if found is None:
-            raise InvalidRequest(f"the logs have entries 0 to {self.size() - 1}")
+            raise InvalidRequest(f"there is no entry {index}: the logs have entries 0 to {self.size() - 1}")
         verifier, report = self._run(None, None)
         if not report.is_sound:
-            raise Tampered("the logs have flaws; nothing is proven", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                "the logs have flaws, so nothing was proven", hint="vault.audit.verify() names what is wrong"
+            )
         _, worker, number = found
         walked, log = verifier.walked[worker], self._state.log
         leaves = [merkle_log.leaf_hash(data) for _, data in walked.entries]
@@ -181,17 +187,22 @@ class FleetAudit(Audit):
         return merkle_log.Proof(number, tuple(path), note).text()
 
     def export(self, directory: str | Path) -> int:  # noqa: ARG002
-        raise InvalidRequest("the logs of a fleet are not exported as one", hint="`audit show --json` has all entries")
+        raise InvalidRequest(
+            "the logs of a fleet cannot be exported as one log", hint="`strongroom audit show --json` has all entries"
+        )
 
     def accept_restore(self) -> VerificationReport:
-        raise InvalidRequest("a fleet is not restored from a backup", hint="use `strongroom migrate`")
+        raise InvalidRequest(
+            "a vault in a bucket is not restored from a backup, so there is nothing to accept",
+            hint="to go back to a copy, use `strongroom migrate`",
+        )
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:  # noqa: ARG002
-        raise InvalidRequest("the logs of a fleet are not archived")
+        raise InvalidRequest("the logs of a fleet cannot be archived")
 
 
 def _note(name: str) -> str:
-    return f"{name} was forgotten, and bytes of it lie beside its tombstone; compacting its actor removes them"
+    return f"{name} was forgotten, but its bytes are still in the bucket; the next compaction of its actor removes them"
 
 
 def audit_of(clerk: DecisionRecorder, witness: Witness) -> Audit:

@@ -1,6 +1,6 @@
-"""What an operator has to see to before it is too late: caps that end, backups, disks, scrubs that were put off.
+"""Figures for monitoring: caps that end soon, the age of the backup, disk space, a scrub that is due.
 
-Numbers only, and few: nothing in them tells of an actor, a namespace or a cap.
+They are plain numbers that reveal no actor, namespace or cap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DAY = 86_400
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """The file system that a vault is on, and what the vault takes of it, in bytes."""
+    """The file system of a vault: its size, free space, and the vault's share, in bytes."""
 
     size: int
     free: int
@@ -26,7 +26,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
-    """`soonest` are the seconds until the first of the live caps ends; None: there is none."""
+    """Figures about caps, backup, scrub and disk. `soonest`: seconds until the first live cap ends, None if none."""
 
     caps: int
     soonest: int | None
@@ -38,9 +38,9 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def upkeep_of(store: Store, caps: Iterable[CapRecord], now: int, backup_age: float | None) -> Upkeep:
-    """`now` in seconds since 1970."""
+    """Collect the figures. `now` is in seconds since 1970."""
     alive = [cap for cap in caps if not cap.revoked and cap.expires > now]
-    # A cap for memory is a parent only of what it was renewed to, and that is the one that counts.
+    # A memory cap that is a parent was renewed, and only its newest renewal counts.
     renewed = {link for cap in alive for link in cap.parents}
     alive = [cap for cap in alive if cap.data_class != DataClass.MEMORY or cap.link not in renewed]
     return Upkeep(
@@ -55,7 +55,7 @@ def upkeep_of(store: Store, caps: Iterable[CapRecord], now: int, backup_age: flo
 
 
 def _ending(caps: Iterable[CapRecord], now: int, within: int) -> int:
-    """How many end within so many seconds, of those that were made to live longer than that."""
+    """How many caps end within `within` seconds, not counting those issued for no longer than that."""
     return sum(cap.expires - now <= within < cap.expires - cap.issued for cap in caps)
 
 

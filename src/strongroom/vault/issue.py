@@ -1,7 +1,7 @@
-"""Caps as the vault keeps them: mint, renew, revoke, list.
+"""Mint, renew, revoke and list caps.
 
-Whoever signs a cap with another cap (renewing it, or minting with an admin cap) gets at most what that one covers,
-and the new cap falls with it: revoking a cap revokes what was renewed or minted from it, however often.
+A cap that is renewed from another one, or minted with an admin cap, covers at most what that one covers. Revoking a cap
+also revokes every cap renewed or minted from it, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -43,34 +43,38 @@ from strongroom.vault.cap_void_reason import judge
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
 _SOON = 5
-"""Seconds by which a cap may be dated ahead, so that a revocation of just now does not void it."""
+"""Seconds by which a cap may be dated ahead so that a revocation a moment ago does not void it."""
 _PORTION = 100
-"""Objects in one commit: each is a request, and a commit that takes long is given up."""
+"""Objects in one commit. In a bucket each is a request, and a commit that takes too long is given up."""
 _GENERATIONS = 1000
-"""How many links a cap may come from: each new one depends on all of them."""
+"""How many ancestors a cap may have. Each renewal depends on all of them, so its commit grows with them."""
 
 _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 
 
 def issue(clerk: DecisionRecorder, terms: api.Mint, data_class: str = DataClass.MEMORY) -> Token:
-    """Sign a cap with the owner's authority. It is on record before it is returned."""
+    """Mint a cap as the owner. It is on record before it is returned. Retries if a revocation interferes."""
     for _ in range(_TRIES):
         token, effects = _signed(clerk, terms, data_class)
         with suppress(Lost):
             clerk.admin.record_owner("mint", [*effects, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
             return token
-    raise StoreUnavailable("the vault is too busy: other processes kept voiding the caps of this actor")
+    raise StoreUnavailable(
+        "the vault is too busy: other processes kept revoking caps of this actor", hint="try again in a moment"
+    )
 
 
 def mint(clerk: DecisionRecorder, caller: Caller, call: api.Mint) -> Operation[api.Issued]:
-    """Sign a cap for memory with an admin cap, which must cover its actors and its namespaces."""
+    """Mint a memory cap with an admin cap, which must cover its actors and namespaces."""
     yield SLOW_STEP
     for _ in range(_TRIES):
         office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
         issued = yield from clerk.recorded(office, caller, _mint(clerk, office, caller, call))
         if issued is not None:
             return issued
-    raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
+    raise StoreUnavailable(
+        "the vault is too busy: other processes kept changing the same caps", hint="try again in a moment"
+    )
 
 
 def _mint(clerk: DecisionRecorder, office: AdminGrant, caller: Caller, call: api.Mint) -> Operation[api.Issued | None]:
@@ -80,9 +84,9 @@ def _mint(clerk: DecisionRecorder, office: AdminGrant, caller: Caller, call: api
 
 
 def renew(clerk: DecisionRecorder, caller: Caller, call: api.Renew) -> Operation[api.Issued]:  # noqa: ARG001 - it has no fields
-    """Sign a cap of the same scope and lifetime as the one shown.
+    """Mint a cap with the same scope and lifetime as the shown one.
 
-    Only one that was not narrowed: what was narrowed to end soon must end, and who narrowed it can do so again.
+    Narrowed caps cannot be renewed: a cap that was narrowed to end soon must end.
     """
     yield SLOW_STEP
     for _ in range(_TRIES):
@@ -90,23 +94,25 @@ def renew(clerk: DecisionRecorder, caller: Caller, call: api.Renew) -> Operation
         issued = yield from clerk.recorded(office, caller, _renew(clerk, office, caller))
         if issued is not None:
             return issued
-    raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
+    raise StoreUnavailable(
+        "the vault is too busy: other processes kept changing the same caps", hint="try again in a moment"
+    )
 
 
 def _renew(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Operation[api.Issued | None]:
     chain = cap.parse(caller.token)
     if len(chain.links) > 1:
         raise InvalidRequest(
-            "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, and narrow that"
+            "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, then narrow that again"
         )
-    # Issued when the first one was: voiding an actor's caps must void their renewals, a scope's too.
+    # A renewal keeps the first cap's time of issue, so that revoking an actor's caps revokes their renewals, too.
     return (yield from _issue_with(clerk, office, caller, _same_again(chain.first), issued=chain.first.iat))
 
 
 def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> None:
-    """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again.
+    """Revoke a cap as the owner, with every cap that came from it. If it is interrupted, run it again.
 
-    `of` is the link on record from which it was narrowed, if that is known.
+    `of` is the minted cap's link, if `link` is of a cap narrowed from it.
     """
     for one in _line_of_descent(clerk, link, of or link):
         with suppress(Lost):  # it was revoked before
@@ -114,7 +120,7 @@ def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> N
 
 
 def revoke_with(clerk: DecisionRecorder, caller: Caller, call: api.Revoke) -> Operation[api.Revoked]:
-    """Revoke a minted cap of an actor that the admin cap covers, and all that came from it."""
+    """Revoke a minted cap of an actor that the admin cap covers, with every cap that came from it."""
     yield SLOW_STEP
     office = yield from clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
     return (yield from clerk.recorded(office, caller, _revoke_with(clerk, office, caller, call)))
@@ -126,7 +132,7 @@ def _revoke_with(
     link = model.link_id(call.link)
     record = _on_record(clerk.state, link)
     if record is None or not _may_revoke(office.cap, record):
-        raise LineNotFound("there is no such cap among those that this cap covers")
+        raise LineNotFound("the admin cap covers no cap with this link")
     revoked: list[LinkId] = []
     for one in _line_of_descent(clerk, link, link):
         try:
@@ -140,7 +146,7 @@ def _revoke_with(
 
 
 def _may_revoke(held: Cap, record: CapRecord) -> bool:
-    """Admin caps are the owner's to revoke: one of them must not be able to shut out the others."""
+    """Whether an admin cap may revoke this cap. Never another admin cap: only the owner revokes those."""
     return record.data_class != DataClass.ADMIN and _sees(held, record)
 
 
@@ -158,7 +164,7 @@ def _list_with(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> O
 
 
 def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
-    """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
+    """Every minted cap, oldest first, without those of erased actors; or only those of one actor or scope."""
     state.catch_up()
     known = cap_records(state) if actor is None else cap_records_of(state, Actor(actor))
     found = [record for _, record in known if actor in (None, record.actor)]
@@ -167,28 +173,28 @@ def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
 
 
 def index(clerk: DecisionRecorder) -> None:
-    """Make the index of records where an earlier version made the vault. Interrupted, it is made the next time."""
+    """Make the index of caps for a vault that an earlier version made. If interrupted, the next call goes on."""
     state = clerk.state
     state.catch_up()
     if not isinstance(state.store, FleetStore) or state.cap_index.is_made():
         return
     missing = state.cap_index.missing(record for _, record in cap_records(state))
-    with suppress(Lost):  # another one makes it at this moment
+    with suppress(Lost):  # another process is making it
         while some := list(islice(missing, _PORTION)):
             clerk.admin.record_owner("index-caps", some)
         clerk.admin.record_owner("index-caps", [PutNew(INDEXED, b"")])
 
 
 def on_record(state: Replica, links: Iterable[LinkId]) -> Iterator[CapRecord]:
-    """What the registry keeps of these caps, each with what the gate would hold against it."""
+    """The records of these caps, each with the reason why the gate would refuse it, if any."""
     state.catch_up()
     yield from (judge(state, record) for link in links if (record := _on_record(state, link)) is not None)
 
 
 def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Iterator[LinkId]:
-    """A cap, and then all that came from it, which is looked up only when that one has been revoked.
+    """Yield a cap and then all that came from it, which is looked up only after the caller has revoked the first.
 
-    From then on nothing new can come from it: issuing depends on none of a cap's ancestors being revoked.
+    From then on nothing new can come from it, since issuing requires that no ancestor is revoked.
     """
     yield link
     state, now = clerk.state, clerk.now()
@@ -200,7 +206,7 @@ def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Itera
 def _issue_with(
     clerk: DecisionRecorder, office: AdminGrant, caller: Caller, terms: api.Mint, issued: int | None = None
 ) -> Operation[api.Issued | None]:
-    """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
+    """Sign and record a cap; None if a revocation of an ancestor or of the actor's caps interfered."""
     held, state = office.cap, clerk.state
     ancestors = _ancestors(state, held)
     token, own = _signed(clerk, terms, DataClass.MEMORY, parents=ancestors, issued=issued)
@@ -219,27 +225,29 @@ def _issue_with(
 
 
 def _ancestors(state: Replica, held: Cap) -> tuple[LinkId, ...]:
-    """Every link that a cap issued with this one comes from, however far back: it falls with each of them.
+    """All ancestors of a cap issued with `held`: it is revoked with any of them.
 
-    All of them, and not the nearest alone: else who renews quickly outruns who revokes one after the other.
+    The nearest one alone would not do: somebody who renews quickly could outrun revoking one cap after the other.
     """
     record = _on_record(state, held.links[0])
     if record is None and not state.store.is_whole:
         raise CapRevoked("the cap is no longer on record", hint="ask its owner for a new one")
     before = () if record is None else record.parents
     if len(before) >= _GENERATIONS:
-        raise InvalidRequest(f"this cap was renewed {_GENERATIONS} times", hint="ask its owner for a new one")
+        raise InvalidRequest(
+            f"this cap was renewed {_GENERATIONS} times, which is the limit", hint="ask its owner for a new one"
+        )
     return (*before, *held.links)
 
 
 def _on_record(state: Replica, link: LinkId) -> CapRecord | None:
-    """What the registry keeps of one cap; None if nothing."""
+    """The record of a cap; None if there is none."""
     stored = state.store.get(CAPS + link)
     return None if stored is None or stored.body is None else state.records.open(CAPS + link, CapRecord)
 
 
 def _pinned(token: Token) -> dict[Actor, int]:
-    """The actor of a new cap, whose standing must not change before the cap is on record, and when it was issued."""
+    """The actor of a new cap and its time of issue: that actor's caps must not be revoked before it is on record."""
     first = cap.parse(token).first
     return {} if first.actor is None else {Actor(first.actor): first.iat}
 
@@ -255,17 +263,17 @@ def _signed(
     parents: tuple[LinkId, ...] = (),
     issued: int | None = None,
 ) -> tuple[Token, list[Effect]]:
-    """A new token, and the effects that put it on record."""
+    """Sign a token; return it with the effects that put it on record."""
     state = clerk.state
     state.catch_up()
     names = [model.namespace(name) for name in terms.namespaces]
     unknown = sorted(set(names) - set(state.records.namespaces))
     if unknown:
         raise UnknownNamespace(
-            f"the vault has no namespace {unknown[0]}", hint=f"it has {', '.join(state.records.namespaces)}"
+            f"the vault has no namespace {unknown[0]}", hint=f"its namespaces are {', '.join(state.records.namespaces)}"
         )
     if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
-        raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
+        raise InvalidRequest(f"ttl must be a whole number of seconds from 1 to {TTL_LIMIT}")
     token = cap.mint(
         issuer_seed=issuer_seed(state),
         audience=state.vault_id,
@@ -290,19 +298,20 @@ def _signed(
 
 
 def issuer_seed(state: Replica) -> bytes:
-    """The key that signs caps; KeyUnavailable if it is not there, or is another vault's."""
+    """The key that signs caps. Raises `KeyUnavailable` if it is missing or of another vault."""
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.records.secrets.issuers:
-        hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"
-        raise KeyUnavailable("the issuer key is not the one of this vault", hint=hint)
+        hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key that was made with this vault"
+        raise KeyUnavailable("the issuer key belongs to another vault", hint=hint)
     return seed
 
 
 def _issue_time(clerk: DecisionRecorder, actor: str | None, *, by_owner: bool) -> int:
-    """Now, but never before what an erasure or a revocation of this actor has voided.
+    """The time of issue for a new cap: now, or the next second if a revocation voids this one.
 
-    A revocation voids what is issued until its second is over. An owner's cap for many actors is of the next one then:
-    else it would be void for that actor for ever. Made with another cap it is not, or would tell of the revocation.
+    A revocation of an actor's caps voids everything issued until the end of its second. An owner's cap for a scope is
+    dated past it, too, or it would be void for that actor for ever. A cap minted with another cap is not: its date
+    would reveal the revocation.
     """
     now, standing = clerk.now() // 1000, clerk.state.standing
     if actor is not None:
@@ -318,20 +327,20 @@ def _check_within(held: Cap, terms: api.Mint) -> None:
     for op in terms.ops:
         if op not in _MEMORY_OPS:
             raise InvalidRequest(
-                "an admin cap mints caps for memory only", hint=f"ops: {', '.join(sorted(_MEMORY_OPS))}"
+                f"an admin cap cannot grant {op}", hint=f"it can grant {', '.join(sorted(_MEMORY_OPS))}"
             )
     if (terms.actor is None) == (terms.actor_scope is None):
-        raise InvalidRequest("a cap names either one actor or one actor scope")
+        raise InvalidRequest("a cap needs either an actor or an actor scope, not both")
     if not _covers(held, terms.actor or terms.actor_scope or ""):
-        raise CapLimitExceeded("the cap does not cover this actor")
+        raise CapLimitExceeded("the admin cap does not cover this actor")
     if held.session is not None and terms.session != held.session:
-        raise CapLimitExceeded("the cap is bound to another session")
+        raise CapLimitExceeded("the admin cap is for another session")
     if held.max_k is not None and (terms.max_k is None or terms.max_k > held.max_k):
-        raise CapLimitExceeded(f"the cap allows max_k up to {held.max_k}")
+        raise CapLimitExceeded(f"the admin cap allows max_k only up to {held.max_k}")
 
 
 def _plain(terms: api.Mint) -> api.Mint:
-    """The terms with every text as it is, whatever a subclass makes of it: rules must see what is signed."""
+    """The terms with plain strings: a subclass of `str` could show the rules one text and the signature another."""
     fields = msgspec.structs.asdict(terms)
     for name in ("actor", "actor_scope", "session", "label"):
         fields[name] = None if fields[name] is None else model.plain(fields[name])
@@ -341,7 +350,7 @@ def _plain(terms: api.Mint) -> api.Mint:
 
 
 def _sees(held: Cap, record: CapRecord) -> bool:
-    """Whether a cap on record lies within what an admin cap covers, its actors and its namespaces."""
+    """Whether an admin cap covers the actor and all namespaces of a cap on record."""
     return _covers(held, record.actor) and set(record.namespaces) <= held.namespaces
 
 

@@ -1,9 +1,9 @@
-"""Replacing keys: the root in portions, an actor's and the issuer's each in one commit.
+"""Replace keys: the root key in portions, an actor's key and the issuer key in one commit each.
 
-A rotation of the root ends whatever holders of caps do meanwhile. First the vault's secrets are sealed by the new root.
-Whoever makes or changes an actor's keys commits on condition that the secrets are unchanged, so from then on no old
-root seals anything new. What is left then only shrinks: a document that is lost to somebody else's commit is sealed by
-the new root already, or gone. Interrupted anywhere, every root that is needed is in the keyring.
+Holders of caps cannot keep a rotation of the root from ending. First the vault's secrets are wrapped with the new root
+key. Every commit that makes or changes an actor's keys requires that the secrets are unchanged, so from then on nothing
+new is wrapped with an old root key. What is left only shrinks: an actor's document that changed meanwhile is already
+under the new root key, or gone. Wherever it is interrupted, the keyring holds every root key that is still needed.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from strongroom.store.fleet_contract import FleetStore
 _TRIES = 64
 _SCRUBS = 8
 _PORTION = 256
-"""Actors in one commit: some 30 ms in which nobody else writes."""
+"""Actors in one commit. It takes about 30 ms, in which nobody else can write."""
 
 
 class Rotated(msgspec.Struct, frozen=True):
-    """What a rotation of the root did. `pending` while the store's journal may hold what the old root sealed."""
+    """The result of a root rotation. `pending`: the store's journal may still hold keys under the old root key."""
 
     actors: int
     pending: bool
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """A rotation of the root that was stopped, or is under way: roots in the keyring, and actors still to be moved."""
+    """An interrupted or running rotation: the root keys in the keyring, and the actors not yet under the newest."""
 
     roots: int
     actors: int
 
 
 def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
-    """Seal the secrets and every actor's keys by a new root, in portions, and drop the old roots from the keyring.
+    """Wrap the secrets and every actor's keys with a new root key, in portions, and drop the old ones.
 
-    The new root is in the keyring before anything is sealed by it, and the old ones until nothing is.
+    The new root key is in the keyring before it wraps anything; old ones stay until they wrap nothing.
     """
     state = clerk.state
     with state.source.rotating():
         for _ in all_keys(state):
-            pass  # keys that do not open could not be moved: that is said before anything is changed
+            pass  # keys that do not open could not be moved: they raise here, before anything is changed
         ring = _ring_to_reach(state, resume=resume)
         state.records.use_ring(ring)
         retry_commit(state, lambda: _seal_secrets(clerk, ring))
         if isinstance(state.store, FleetStore):
-            state.store.settle()  # its conditions are not of one moment: who began before may still write
+            state.store.settle()  # a bucket checks conditions one by one: a commit begun before may still write
         moved = 0
-        while found := _move_all(clerk, ring):  # the last time none is found: a root is dropped once that was seen
+        while found := _move_all(clerk, ring):  # until a pass finds none: only then are the old root keys dropped
             moved += found
         state.source.replace(ring.only_active())
         state.records.use_ring(ring.only_active())
@@ -67,7 +67,7 @@ def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
 
 
 def unfinished(state: Replica) -> Unfinished | None:
-    """What a stopped rotation of the root left to do, by the keyring; None if there was none."""
+    """What an interrupted root rotation has left to do; None if the keyring holds a single root key."""
     state.catch_up()
     ring = state.source.load()
     if len(ring.keys) == 1:
@@ -76,10 +76,12 @@ def unfinished(state: Replica) -> Unfinished | None:
 
 
 def _ring_to_reach(state: Replica, *, resume: bool) -> Keyring:
-    """The keyring with the root that is to seal everything: a new one, or that of the rotation to be resumed."""
+    """The keyring whose active key will wrap everything: a new one, or that of the interrupted rotation."""
     ring = state.source.load()
     if resume and len(ring.keys) == 1:
-        raise InvalidRequest("no rotation of the root was stopped: the keyring holds one", hint="begin a new one")
+        raise InvalidRequest(
+            "there is no interrupted rotation to continue", hint="to begin a new one, leave out --continue"
+        )
     if not resume:
         ring = ring.adding(os.urandom(32))
         state.source.replace(ring)
@@ -88,7 +90,7 @@ def _ring_to_reach(state: Replica, *, resume: bool) -> Keyring:
 
 def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
     state = clerk.state
-    # A vault made before there were inboxes gets its key here; one that has a key keeps it.
+    # A vault from a version without inboxes gets its inbox key here.
     secrets = (
         state.records.secrets if state.records.secrets.inbox else state.records.secrets.with_inbox(inbox.new_identity())
     )
@@ -97,7 +99,7 @@ def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
 
 
 def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
-    """Seal anew all keys that another root seals than the active one; of how many actors."""
+    """Wrap all actor keys that are under an old root key with the active one. Returns the number of actors."""
     moved, portion = 0, dict[str, KeyCache]()
     for locator, root in _roots(clerk.state):
         held = None if root == ring.active else clerk.state.stored_keys.read(locator)
@@ -110,7 +112,7 @@ def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
 
 
 def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache]) -> int:
-    """Seal a portion anew in one commit, without what others change before it; how many actors that were."""
+    """Wrap one portion anew in one commit, dropping actors that others changed first. Returns the number of actors."""
     state = clerk.state
     left = dict(portion)
     sealed: dict[str, Effect] = {locator: _sealed(state, ring, held) for locator, held in left.items()}
@@ -120,7 +122,7 @@ def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache
         try:
             clerk.admin.record_owner("rotate-root", list(sealed.values()), keys=[held.keys for held in left.values()])
         except Lost as lost:
-            # Where a commit is not whole, some of it may have been carried out: all of it is looked at again.
+            # A commit to a bucket may be carried out in part, so there all of it is checked again.
             for locator in [lost.name.split("/")[1]] if state.store.is_whole else list(left):
                 state.catch_up(locator)
                 held = state.stored_keys.read(locator)
@@ -131,7 +133,9 @@ def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache
             continue
         state.catch_up()
         return len(left)
-    raise StoreUnavailable("others kept changing keys below the old root", hint="rotate again: nothing is lost")
+    raise StoreUnavailable(
+        "other processes kept changing keys during the rotation", hint="rotate again; nothing was lost"
+    )
 
 
 def _sealed(state: Replica, ring: Keyring, held: KeyCache) -> Swap:
@@ -139,20 +143,20 @@ def _sealed(state: Replica, ring: Keyring, held: KeyCache) -> Swap:
 
 
 def _scrub(store: Store) -> bool:
-    """A reader elsewhere holds the journal up for a moment at a time: ask again before giving up."""
+    """Scrub the journal; retry a few times, since a reader usually holds it up only for a moment."""
     return any(store.scrub() for _ in range(_SCRUBS))
 
 
 def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
-    """A new actor key, and a new epoch for each of its namespaces."""
+    """Replace an actor's key and start a new epoch for each of its namespaces. Old lines stay readable."""
     state = clerk.state
 
     def rotate() -> None:
         held = state.keys_of(actor)
         if held is None:
-            raise InvalidRequest("this actor has no keys to rotate: nothing was ever put")
+            raise InvalidRequest(f"{actor} has no keys to rotate, because nothing was ever put for it")
         body = held.keys.rotated(os.urandom).sealed(state.records.ring(), os.urandom)
-        # A rotation of the root must not overlook it.
+        # With this condition, a root rotation at the same time cannot miss the new document.
         effects: list[Effect] = [
             Expect(SECRETS, state.records.secrets_version),
             Swap(state.slots.keys(actor), body, held.version),
@@ -160,13 +164,14 @@ def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
         clerk.admin.record_owner("rotate-actor", effects, keys=[held.keys])
 
     stop = (
-        f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
+        f"if a holder of this actor's caps does this, stop it with `strongroom cap revoke --for {actor}`, then rotate"
+        " again"
     )
     retry_commit(state, rotate, hint=stop)
 
 
 def rotate_issuer(clerk: DecisionRecorder) -> None:
-    """A new issuer key. First the vault knows both, then the file holds the new one, then the old is unknown."""
+    """Replace the issuer key. The vault accepts both, then the key file is replaced, then only the new one counts."""
     state = clerk.state
     seed = os.urandom(32)
     public = chain.public_key(seed)
@@ -187,7 +192,7 @@ def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
 
 
 def all_keys(state: Replica) -> Iterator[KeyCache]:
-    """The keys of every actor. Those that are in use stay cached; these are read past them."""
+    """The keys of every actor, read from the store without filling the cache."""
     for locator, _ in _roots(state):
         held = state.stored_keys.read(locator)
         if held is not None:
@@ -195,7 +200,7 @@ def all_keys(state: Replica) -> Iterator[KeyCache]:
 
 
 def _roots(state: Replica) -> Iterator[tuple[str, str]]:
-    """The locator of every actor that has keys, and the root that seals them."""
+    """The locator of every actor with keys, and the id of the root key that wraps them."""
     state.catch_up()
     for locator in state.stored_keys.locators():
         if not state.store.is_distant:
@@ -206,7 +211,7 @@ def _roots(state: Replica) -> Iterator[tuple[str, str]]:
 
 
 def retry_commit(state: Replica, change: Callable[[], object], *, hint: str = "") -> None:
-    """Carry out a change of the vault itself, starting anew whenever another process was first."""
+    """Optimistic concurrency: run `change`, and again after each `Lost`, with the state brought up to date."""
     for _ in range(_TRIES):
         state.catch_up()
         try:
@@ -215,4 +220,4 @@ def retry_commit(state: Replica, change: Callable[[], object], *, hint: str = ""
             continue
         state.catch_up()
         return
-    raise StoreUnavailable("the vault is too busy: other processes kept changing it", hint=hint)
+    raise StoreUnavailable("the vault is too busy: other processes kept changing it", hint=hint or "try again")

@@ -1,4 +1,4 @@
-"""The owner's view of the log: read it, verify it, prove an entry, keep a checkpoint, archive."""
+"""The owner's view of the log: read, verify, prove an entry, store a checkpoint, archive."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from strongroom.store.fleet_contract import FleetStore
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _BLOCK = 1024
 BETWEEN = "\n=\n"
-"""Between two notes; no line of a note is a single equals sign."""
+"""Separates two notes in a text. No line of a note is a single equals sign."""
 _ONE_LOG = re.compile(r"strongroom/[^/\n]+\n")
 _WORKERS_LOG = re.compile(r"strongroom/[^/\n]+/[^/\n]+\n")
 
 
 class SeenOf(Witness):
-    """What was seen of a vault in one kind of place: of its one log in a file, or of its workers' in a bucket.
+    """The part of a witness about one kind of place: the one log of a file, or the workers' logs of a bucket.
 
-    A vault that was moved has been seen in both, and what was seen of the other place stays in the same witness.
+    A vault that was migrated has checkpoints of both kinds in one witness file; the other kind is left as it is.
     """
 
     def __init__(self, all_of_it: Witness, *, is_fleet: bool) -> None:
@@ -39,7 +39,7 @@ class SeenOf(Witness):
         self._other = _ONE_LOG if is_fleet else _WORKERS_LOG
 
     def read(self) -> str | None:
-        """The notes of this kind, and whatever is none: that is to be found."""
+        """The notes of this kind, and any text that is not a note, so that verification finds it."""
         notes = [one for one in self._notes() if not self._other.match(one)]
         return BETWEEN.join(notes) if notes else None
 
@@ -47,7 +47,7 @@ class SeenOf(Witness):
         self._all.keep(BETWEEN.join(sorted([*self._others(), note])))
 
     def clear(self) -> None:
-        """As if nothing of this kind had ever been seen."""
+        """Remove the notes of this kind."""
         if others := self._others():
             self._all.keep(BETWEEN.join(others))
         else:
@@ -65,7 +65,7 @@ class SeenOf(Witness):
 
 
 class EntryOf(NamedTuple):
-    """An entry by its number; None where it has been archived. `worker` says whose log it is in, of several."""
+    """An entry with its number; `entry` is None if it was archived. `worker` names its log in a fleet."""
 
     number: int
     entry: Entry | None
@@ -73,18 +73,18 @@ class EntryOf(NamedTuple):
 
 
 class Audit:
-    """What `vault.audit` is."""
+    """`vault.audit` of a vault with one log."""
 
     def __init__(self, clerk: DecisionRecorder, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
         self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, FleetStore))
-        # Not the log: its entry `backup` is written before the copy, which may fail.
+        # A file, not the log: the entry `backup` is written before the copy, and the copy may fail.
         self._backup = Witness(witness.path.parent / "last-backup")
 
     @property
     def verifier_key(self) -> str:
-        """The log's public key, for tools that read signed notes."""
+        """The log's public key as a signed-note verifier key."""
         return self._state.log.verifier_key
 
     @property
@@ -98,15 +98,15 @@ class Audit:
         return self._state.log.origin
 
     def size(self) -> int:
-        """How many entries the log has."""
+        """The number of entries."""
         return self._state.log.size()
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries with their index; None where one has been archived."""
+        """Entries with their index; None for archived ones."""
         return self._state.log.entries(start, stop)
 
     def newest(self) -> Iterator[EntryOf]:
-        """Every entry, newest first: who looks for some of the newest need not read the rest."""
+        """Entries, newest first, read in blocks, so that a caller that stops early does not read the rest."""
         stop = self.size()
         while stop > 0:
             start = max(0, stop - _BLOCK)
@@ -114,27 +114,27 @@ class Audit:
             stop = start
 
     def seen_age(self) -> float | None:
-        """Seconds since a checkpoint was last kept as seen; None if none ever was."""
+        """Seconds since a checkpoint was last stored as seen; None if there is none."""
         return self._witness.age()
 
     def backup_age(self) -> float | None:
-        """Seconds since a backup was last made and verified with these keys; None if none ever was."""
+        """Seconds since the last backup with these keys was made and verified; None if there is none."""
         return self._backup.age()
 
     def keep_backup(self, note: str) -> None:
-        """Remember, beside the keys, that a backup was made: the checkpoint that it holds."""
+        """Store a backup's checkpoint beside the keys, for `backup_age`."""
         self._backup.keep(note)
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> VerificationReport:
-        """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""
+        """Verify without storing a checkpoint. Works also on a vault that does not open."""
         return self._verify(archive, progress)
 
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
     ) -> VerificationReport:
-        """Check tree, head, what was last seen, and that log and store agree. If all is well, it is seen now.
+        """Check tree, head and last seen checkpoint, and that log and store agree. If all is sound, store a checkpoint.
 
-        Where nothing was seen before, nothing is kept and the report is not `ok`, unless `first` says to begin here.
+        Without an earlier checkpoint the report is not `ok`, and one is stored only with `first`.
         """
         report = self._verify(archive, progress)
         if report.is_sound:
@@ -143,13 +143,13 @@ class Audit:
         return report
 
     def checkpoint(self, *, first: bool = False) -> str:
-        """Sign the log as it stands and keep that as last seen. Tampered if it does not continue what was seen.
+        """Sign the log as it stands and store that checkpoint. Raises `Tampered` if it does not continue the last one.
 
-        Where nothing was seen before, it is signed and not kept, unless `first` says to begin here: a roll-back that
-        was made until now is not found any more then.
+        Without an earlier checkpoint it is stored only with `first`: a roll-back that happened before will then not be
+        found any more.
         """
         log = self._state.log
-        seen = self.seen()  # before signing: what another process keeps meanwhile is no rollback
+        seen = self.seen()  # read before signing: a newer checkpoint of another process is not a roll-back
         note = log.checkpoint()
         new = log.open_checkpoint(note)
         if seen is not None and not self._continues(seen, new.size):
@@ -160,21 +160,21 @@ class Audit:
         return note
 
     def seen(self) -> merkle_log.Checkpoint | None:
-        """The checkpoint last seen; None if none was kept. Tampered or KeyUnavailable if it cannot be used."""
+        """The last seen checkpoint; None if there is none. Raises `Tampered` or `KeyUnavailable` if it is unusable."""
         note = self._witness.read()
         return None if note is None else self._state.log.open_checkpoint(note)
 
     def is_seen(self) -> bool:
-        """Whether anything was kept as last seen, usable or not."""
+        """Whether there is a last seen checkpoint, usable or not."""
         return self._witness.read() is not None
 
     def is_extended(self) -> bool:
-        """Whether there are entries behind the log's end, where no process of this vault puts any."""
+        """Whether the store has entries after the end of the log, which no process with the keys writes."""
         found = next(self._state.store.entries(self.size(), 2**62), None)
         return found is not None and self.size() <= found[0]
 
     def continues(self, seen: merkle_log.Checkpoint) -> bool:
-        """Whether the log continues a checkpoint. Only hashes are read: whether they fit the entries, `verify` says."""
+        """Whether the log continues a checkpoint, by its stored hashes. `verify` checks these against the entries."""
         return self._continues(seen, self.size())
 
     def _continues(self, seen: merkle_log.Checkpoint, size: int) -> bool:
@@ -192,15 +192,15 @@ class Audit:
             raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
     def _keep_if_newer(self, checked: merkle_log.Checkpoint, *, first: bool) -> None:
-        """Keep exactly what was checked, unless another process has meanwhile kept more."""
+        """Store the verified checkpoint unless another process has stored a newer one."""
         seen = self.seen()
         if first if seen is None else seen.size <= checked.size:
             self._witness.keep(self._state.log.sign(checked))
 
     def accept_restore(self) -> VerificationReport:
-        """After restoring a backup: record that the log is older than what was seen, and take it as seen.
+        """After restoring a backup: record that the log is older than the last seen checkpoint, and replace that.
 
-        Only a rollback is accepted; any other finding raises Tampered.
+        Only a roll-back is accepted; any other finding raises `Tampered`.
         """
         report = self._verify(None, None)
         others = [finding for finding in report.findings if finding.flaw not in _ROLLBACKS]
@@ -221,24 +221,26 @@ class Audit:
         if report.ok:
             return InvalidRequest("nothing was rolled back, so there is nothing to accept")
         return InvalidRequest(
-            "nothing was kept as last seen, so whether the log was rolled back is not known",
-            hint="vault.audit.checkpoint(first=True) takes it as it stands",
+            "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
+            hint="to accept the log as it stands, call vault.audit.checkpoint(first=True)",
         )
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:
-        """Move old entries into `directory` as entry bundles, all but the newest `keep`. Returns how many left.
+        """Move all entries but the newest `keep` into `directory`, as bundles. Returns the number of entries moved.
 
-        Only whole bundles of 256 move. The tree keeps their hashes, so everything stays provable, and the vault keeps
-        what they said about its objects, so it stays verifiable without them.
+        Only whole bundles of 256 are moved. The tree keeps their hashes, so every entry can still be proven, and the
+        vault keeps a summary of what they said about its objects, so it can be verified without them.
         """
         if keep < 0:
-            raise InvalidRequest("keep is a number of entries")
+            raise InvalidRequest("keep must be a number of entries, at least 0")
         report = self._verify(None, None)
         if not report.is_sound:
-            raise Tampered("the log has flaws; nothing was archived", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                "the log has flaws, so nothing was archived", hint="vault.audit.verify() names what is wrong"
+            )
         expected = self._archived() or Expected(0, {})
         before = expected.size
-        # What an interrupted run had written and recorded, but not dropped yet.
+        # Finish an interrupted run, which had written and recorded entries but not dropped them.
         self._state.store.archive(before)
         stop = max(report.size - keep, 0) // merkle_log.TILE_WIDTH * merkle_log.TILE_WIDTH
         if stop <= before:
@@ -257,13 +259,13 @@ class Audit:
         self._state.store.archive(stop)
         if not self._state.store.scrub():
             raise StoreUnavailable(
-                "archived, but another process is reading, so what was archived may still lie in the journal",
-                hint="vault.scrub() removes it when that has finished; so do a server and `strongroom doctor`",
+                "the entries were archived, but another process is reading, so the journal may still hold them",
+                hint="a server or `strongroom doctor` removes them when it has finished, and so does vault.scrub()",
             )
         return stop - before
 
     def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
-        """Read back what was written, against the tree's own hashes, before anything is dropped."""
+        """Read the written bundles back and compare them with the tree's hashes, before anything is dropped."""
         bundles: list[bytes] = []
         for number, leaf, _ in self._state.store.entries(expected.size, stop):
             if number % merkle_log.TILE_WIDTH == 0:
@@ -289,6 +291,6 @@ class Audit:
         try:
             archived = self._archived()
         except Tampered:
-            archived = None  # the log knows its hash: verification names it
+            archived = None  # the log has its hash, so verification reports it
         verifier = Verifier(state.store, state.log, state.mac, state.tag_of, archived, state.catch_up)
         return verifier.run(self._witness, None if archive is None else Path(archive), progress)

@@ -1,7 +1,7 @@
-"""The vault as its owner sees it: mint and revoke, namespaces, erase, rotate, audit.
+"""The owner's interface to a vault: mint and revoke, namespaces, erase, rotate, audit.
 
-Everything here needs the vault's keys. Lines are reached through `memory(cap)` alone, for the owner too: even
-`erase` mints itself a short cap and goes through the gate.
+Everything here needs the vault's keys. The owner, too, reaches lines only with `memory(cap)`: even `erase` mints a
+short cap and goes through the gate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TTL_DEFAULT = 300
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures about an open vault; nothing in them tells of an actor."""
+    """Figures about an open vault. They reveal no actor."""
 
     shelves: int
     shelf_bytes: int
@@ -50,7 +50,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     group_sizes: Mapping[int, int]
     grouped: int
     taken_logs: int
-    """How many logs of this process had something foreign put in their way."""
+    """How many logs of this process were abandoned because somebody else wrote to their place in the bucket."""
 
 
 class Vault:
@@ -73,7 +73,7 @@ class Vault:
         self.close()
 
     def close(self) -> None:
-        """Let go of the vault. What a later process can use to answer faster is written first, if it can be."""
+        """Close the vault. Before that, write counted refusals, cache pages, and scrub, as far as that works."""
         try:
             with suppress(StrongroomError):
                 self.sum_up_refusals(wholly=True)
@@ -94,34 +94,34 @@ class Vault:
         return Memory(self.door(token, source=source, request=request))
 
     def door(self, token: str, *, source: str = "python", request: str = "") -> LocalTransport:
-        """Where calls made with a cap go; `memory` is the friendly form of it."""
+        """The transport for calls with a cap; `memory` wraps it."""
         return LocalTransport(self._clerk, token, OPERATIONS, source=source, request=request)
 
     @property
     def store(self) -> Store:
-        """Where the vault is kept, for who commits on behalf of many."""
+        """The vault's store, for a server that groups the commits of many requests."""
         return self._state.store
 
     def together(self) -> AbstractContextManager[bool]:
-        """Look once whether anything is new, for several operations begun now by this thread alone; see `State`."""
+        """Check for changes only once for several operations of this thread that begin now; see `Replica`."""
         return self._state.together()
 
     def settle(self) -> None:
-        """Read into the index what was put since the last question, which the next one would have to wait for.
+        """Index lines put since the last get, so that the next one need not wait for it.
 
-        Nobody is answered by that, so there is nothing to decide and nothing to record.
+        Nothing is returned to a caller, so there is nothing for the gate to decide and nothing to record.
         """
         self._state.shelves.settle()
 
     def sum_up_refusals(self, *, wholly: bool = False) -> None:
-        """Write down how many refusals were counted instead of written, in minutes that are over or `wholly`.
+        """Log the number of refusals that were only counted, for past minutes or, with `wholly`, until now.
 
-        Every request does it where that is due, and so does `close`; a process that gets no requests calls this.
+        Requests and `close` do this when it is due; a process without requests has to call it.
         """
         run_inline(self._clerk.refusals.sum_up(wholly=wholly), self._state.store)
 
     def check_ready(self) -> None:
-        """Raise unless store, keys and log answer: what a request would need, without making one."""
+        """Raise unless store, keys and log are working: everything a request would need."""
         state = self._state
         state.catch_up()
         if isinstance(state.source, FileKeys):
@@ -133,10 +133,10 @@ class Vault:
         head = state.store.head()
         state.mac.check(head)
         if head.time - self._clerk.now() > CLOCK_LEEWAY:
-            raise ClockBehind("this machine's clock is behind the log", hint="set the clock")
+            raise ClockBehind("this machine's clock is behind the log", hint="correct the clock")
 
     def usage(self) -> Usage:
-        """What this process holds of the vault, and what it has counted since it was opened."""
+        """What this process caches, and its counters since it opened the vault."""
         state = self._state
         shelves, shelf_bytes = state.shelves.usage()
         sizes, grouped = state.store.group_sizes() if isinstance(state.store, Grouping) else ({}, 0)
@@ -172,7 +172,7 @@ class Vault:
         label: str | None = None,
         delegable: bool = True,
     ) -> Token:
-        """Sign a cap for `ttl` seconds. It is on record before it is returned."""
+        """Mint a cap for `ttl` seconds. It is on record before it is returned."""
         terms = api.Mint(
             ops=_texts(ops, "ops"),
             namespaces=_texts(namespaces, "namespaces"),
@@ -188,9 +188,9 @@ class Vault:
         return issue.issue(self._clerk, terms, data_class)
 
     def revoke(self, token_or_link: str) -> LinkId:
-        """Revoke a cap and all that came from it, in every process, from their next call on.
+        """Revoke a cap and every cap narrowed from it, renewed from it or minted with it. Returns its link.
 
-        What came from it was narrowed from it, renewed from it, or minted with it.
+        Every process refuses them from its next call on.
         """
         is_token = "." in token_or_link
         links = [one.id for one in chain.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
@@ -199,7 +199,7 @@ class Vault:
         return links[-1]
 
     def revoke_actor(self, actor: str) -> None:
-        """Revoke every cap of an actor that was issued up to now."""
+        """Revoke every cap issued so far for an actor."""
         whose = model.actor(actor)
         retry_commit(
             self._state,
@@ -208,17 +208,17 @@ class Vault:
         issue.index(self._clerk)
 
     def caps(self, actor: str | None = None) -> Iterator[CapRecord]:
-        """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
+        """Every minted cap, oldest first, without those of erased actors; or only those of one actor or scope."""
         return issue.records(self._state, actor)
 
     def caps_on_record(self, links: Iterable[str]) -> Iterator[CapRecord]:
-        """Those of these links of which a cap was minted, without reading any other."""
+        """The records of those of these links that were minted. Reads no other records."""
         return issue.on_record(self._state, map(model.link_id, links))
 
     def shut_out(self, link: str) -> tuple[Actor, ...]:
-        """Actors that a minted cap for a scope covers no more: their caps were revoked after it was issued.
+        """Actors for whom a cap for a scope is void, because their caps were revoked after it was issued.
 
-        Told of actors that have keys. An erased one has none, and is not told.
+        Only actors with keys are returned: an erased actor has none and cannot be named.
         """
         known = list(self.caps_on_record([link]))
         if not known or not self._state.standing.not_before:
@@ -240,9 +240,11 @@ class Vault:
         def change() -> None:
             names = list(self._state.records.namespaces)
             if new in names:
-                raise InvalidRequest(f"there is a namespace {new} already")
+                raise InvalidRequest(f"the vault already has a namespace {new}")
             if before is not None and before not in names:
-                raise UnknownNamespace(f"the vault has no namespace {before}")
+                raise UnknownNamespace(
+                    f"the vault has no namespace {before}", hint=f"its namespaces are {', '.join(names)}"
+                )
             names.insert(len(names) if before is None else names.index(Namespace(before)), new)
             stored = self._state.store.get(NAMESPACES)
             version = 0 if stored is None else stored.version
@@ -257,7 +259,7 @@ class Vault:
             yield held.keys.actor
 
     def names_in_log(self) -> dict[str, str]:
-        """What the log's tags stand for: each actor's and each of its namespaces'. Those of the erased are unknown."""
+        """The actor or namespace behind each tag in the log. Tags of erased actors are missing."""
         names: dict[str, str] = {}
         for held in all_keys(self._state):
             names[held.keys.actor_tag()] = held.keys.actor
@@ -266,14 +268,14 @@ class Vault:
         return names
 
     def erase(self, actor: str, *, rotate_root: bool = False) -> Erased:
-        """Destroy everything of an actor and void its caps.
+        """Destroy all memory of an actor with its keys, and void its caps.
 
-        A copy of the vault's files made earlier still holds the wrapped keys, and the root key opens them;
-        `rotate_root` replaces the root key, so that it does not.
+        Earlier copies of the vault's files still hold the wrapped keys, which the root key opens; `rotate_root`
+        replaces the root key to prevent that.
         """
         if rotate_root:
             with self._state.source.rotating():
-                pass  # before anything is destroyed: keys that cannot be rotated raise here
+                pass  # keys that cannot be rotated raise here, before anything is destroyed
         token = self.mint(
             actor=actor,
             ops=[Op.ERASE],
@@ -286,30 +288,30 @@ class Vault:
         return Erased(erased.objects, pending=self.rotate_root().pending) if rotate_root else erased
 
     def scrub(self) -> bool:
-        """Remove what deleted objects left in the store's journals; False if another process is in the way."""
+        """Remove the bytes of deleted objects from the store's journals; False if another process is reading."""
         return self._state.store.scrub()
 
     def scrub_is_due(self) -> bool:
-        """Whether what was forgotten may still wait in a journal: a scrub was put off, and none has ended since."""
+        """Whether a journal may still hold bytes of deleted objects, because a scrub was put off."""
         store = self._state.store
         return isinstance(store, OnDisk) and store.scrub_is_due()
 
     def upkeep(self) -> Upkeep:
-        """What an operator has to see to in time. It reads every cap's record: not for every request."""
+        """Figures for monitoring. Reads the record of every cap, so do not call it for every request."""
         return upkeep_of(self._state.store, self.caps(), self._clerk.now() // 1000, self.audit.backup_age())
 
     # Rotation.
 
     def rotate_root(self, *, resume: bool = False) -> Rotated:
-        """Replace the root key. Interrupted, the vault still opens; run it again.
+        """Replace the root key. If it is interrupted, the vault still opens; run it again.
 
-        That makes a root that nobody can have seen yet, and moves everything to it. With `resume` it is the root of the
-        rotation that was stopped, and only what was left is moved.
+        Running it again makes another new root key and moves everything to it. With `resume`, it keeps the one of the
+        interrupted rotation and moves only what is left.
         """
         return key_rotation.rotate_root(self._clerk, resume=resume)
 
     def unfinished_rotation(self) -> Unfinished | None:
-        """What a rotation of the root left to do that was stopped, or is under way; None if none was."""
+        """What an interrupted or running root rotation has left to do; None if there is none."""
         return key_rotation.unfinished(self._state)
 
     def rotate_actor(self, actor: str) -> None:
@@ -317,19 +319,19 @@ class Vault:
         key_rotation.rotate_actor(self._clerk, model.actor(actor))
 
     def check_issuer(self) -> None:
-        """Raise KeyUnavailable unless the issuer key is there and is this vault's: without it nothing is minted."""
+        """Raise `KeyUnavailable` unless the issuer key exists and belongs to this vault."""
         issue.issuer_seed(self._state)
 
     def rotate_issuer(self) -> None:
-        """Replace the issuer key. Every cap minted before is void from now on."""
+        """Replace the issuer key. This voids every cap minted before."""
         key_rotation.rotate_issuer(self._clerk)
 
     def accept_clock(self) -> None:
-        """Accept this machine's clock although the log's latest entry lies ahead of it; the log says so."""
+        """Accept this machine's clock although the log's latest entry is ahead of it. The log records this."""
         self._clerk.admin.record_owner("accept-clock", accept_clock=True)
 
 
 def _texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise InvalidRequest(f"{what} is a list of names, not one text")
+        raise InvalidRequest(f"{what} must be a list of names, not a string")
     return tuple(str(value) for value in values)

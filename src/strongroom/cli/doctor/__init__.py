@@ -1,1 +1,1 @@
-"""doctor: numbered checks in plain words, each with what to do."""
+"""doctor: numbered checks, each with a result in plain words and, if it fails, what to do."""

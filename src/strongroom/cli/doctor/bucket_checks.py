@@ -1,6 +1,6 @@
-"""The checks of doctor for a vault in a bucket, each on its own: it returns what is well, or raises what is not.
+"""The checks of doctor for a vault in a bucket. Each returns a message if all is well, or raises `CheckProblem`.
 
-What they write lies below `probe/` and is removed again. No credential is shown: only where it was found.
+They write only below `probe/` and remove it again. No credential is shown, only where it was found.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 _WARN = 5_000
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 _TRIALS = 9
-_UNKNOWN = "unknown: the server does not tell, or not with these credentials"
+_UNKNOWN = "unknown: the server does not say, or not to these credentials"
 
 
 @dataclass
 class BucketPatient:
-    """What the checks have found out so far."""
+    """What the checks have found so far."""
 
     run: Run
     place: str
@@ -52,40 +52,40 @@ class BucketPatient:
 
     def reached(self) -> S3Bucket:
         if self.bucket is None:
-            raise CheckProblem("skip", "the bucket is not reached")
+            raise CheckProblem("skip", "the bucket was not reached")
         return self.bucket
 
 
 def _extra(_: BucketPatient) -> str:
     if not installed_extras.is_installed("s3"):
         raise CheckProblem(
-            "fail", "a vault in a bucket needs parts that are not installed", installed_extras.install("s3")
+            "fail", "a vault in a bucket needs packages that are not installed", installed_extras.install("s3")
         )
-    return "what it takes to use a bucket is installed"
+    return "the packages for a bucket are installed"
 
 
 def _credentials(patient: BucketPatient) -> str:
     if not installed_extras.is_installed("s3"):
-        raise CheckProblem("skip", "it cannot be looked at")
+        raise CheckProblem("skip", "the packages for a bucket are not installed")
     from strongroom.store.s3.location import access
 
     patient.access = access(patient.place.removeprefix("s3://"))
     if patient.access.known.get("access_key_id") and patient.access.known.get("secret_access_key"):
         where = "the environment" if os.environ.get("AWS_ACCESS_KEY_ID") else "a profile of the AWS files"
-        kind = "temporary ones" if patient.access.known.get("session_token") else "a key"
-        return f"{kind}, from {where}"
+        kind = "temporary credentials" if patient.access.known.get("session_token") else "an access key"
+        return f"{kind} from {where}"
     if any(os.environ.get(name) for name in _ROLES):
-        return "a role that this machine's environment names"
+        return "a role named in the environment"
     raise CheckProblem(
         "warn",
-        "none in the environment or in a profile: only a role of this machine can do",
+        "none in the environment or in a profile of the AWS files, so only a role of this machine can work",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     )
 
 
 def _reached(patient: BucketPatient) -> str:
     if patient.access is None:
-        raise CheckProblem("skip", "how to reach it is not known")
+        raise CheckProblem("skip", "the credentials could not be read")
     from strongroom.store.s3.bucket import S3Bucket
     from strongroom.store.s3.bucket_probe import PLACE, Probe
 
@@ -97,7 +97,7 @@ def _reached(patient: BucketPatient) -> str:
 
 
 def _tried(patient: BucketPatient) -> str:
-    """The next trial of the probe. The first that fails ends them."""
+    """Run the next trial of the probe. After one that fails, the rest are skipped."""
     patient.reached()
     if patient.trials is None:
         raise CheckProblem("skip", "an earlier trial failed")
@@ -115,7 +115,10 @@ def _tried(patient: BucketPatient) -> str:
 
 
 def _clock(patient: BucketPatient) -> str:
-    """A modified time is often in whole seconds: that much is no skew."""
+    """Compare this machine's clock with the server's, by the modified time of an object just written.
+
+    That time is often in whole seconds, so up to a second is not counted as skew.
+    """
     bucket = patient.reached()
     place = f"probe/{os.urandom(8).hex()}/"
     before = time.time() * 1000
@@ -124,18 +127,19 @@ def _clock(patient: BucketPatient) -> str:
     try:
         told = bucket.list(place)[0].modified
     except IndexError:
-        raise CheckProblem("skip", "what was written is not listed") from None
+        raise CheckProblem("skip", "the bucket does not list the object that was just written") from None
     finally:
         bucket.delete([f"{place}clock"])
     skew = max(before - (told + 1000), told - after, 0)
     if skew < _WARN:
-        return "as the server's"
+        return "agrees with the server's"
     state, seconds = ("fail" if skew >= CLOCK_LEEWAY else "warn"), round(skew / 1000)
-    raise CheckProblem(state, f"this machine's clock and the server's differ by {seconds} seconds", "set the clock")
+    message = f"this machine's clock and the server's differ by {seconds} seconds"
+    raise CheckProblem(state, message, "correct the clock that is wrong")
 
 
 def _setting(patient: BucketPatient, name: str, document: str, none: str = "") -> Element | None:
-    """What the server says of a setting; None if it says `none`, its code for there being no such setting."""
+    """The server's answer about a setting; None if it answers `none`, its error code for a setting that is not set."""
     patient.reached()
     told = None if patient.access is None else bucket_settings.ask(patient.access, name, datetime.now(UTC))
     if told is not None and told.status == 200:
@@ -153,17 +157,15 @@ def _versioning(patient: BucketPatient) -> str:
     found = _setting(patient, "versioning", "VersioningConfiguration")
     said = set() if found is None else {_text(one) for one in found.findall("{*}Status")} - {""}
     if not said:
-        return "off: what is deleted is gone"
+        return "off: deleted objects are gone"
     if said == {"Suspended"}:
-        raise CheckProblem(
-            "warn", "off now, but once on: old versions from then may still be there", "remove old versions"
-        )
+        raise CheckProblem("warn", "suspended: old versions from before may still be there", "delete the old versions")
     if "Enabled" not in said:
         raise CheckProblem("skip", _UNKNOWN)
     raise CheckProblem(
         "fail",
-        "on: what is forgotten or erased stays as an old version",
-        "use a bucket without versioning, and remove the old versions from this one",
+        "on: forgotten and erased objects stay as old versions",
+        "use a bucket without versioning, and delete the old versions from this one",
     )
 
 
@@ -172,13 +174,15 @@ def _lifecycle(patient: BucketPatient) -> str:
     rules = [] if found is None else found.findall("{*}Rule")
     if any(_takes_away(one) and _covers(one, patient) for one in rules):
         raise CheckProblem(
-            "fail", "a rule deletes or moves the vault's objects after a time", "except the vault's prefix from it"
+            "fail",
+            "a rule deletes or moves the vault's objects after some time",
+            "exclude the vault's prefix from that rule",
         )
     return "no rule touches the vault's objects"
 
 
 def _takes_away(rule: Element) -> bool:
-    """Whether a rule deletes or moves objects, and is not known to be off."""
+    """Whether a rule deletes or moves objects and is not disabled."""
     is_off = _text(rule.find("{*}Status")) == "Disabled"
     return not is_off and any(rule.find(f"{{*}}{what}") is not None for what in ("Expiration", "Transition"))
 
@@ -196,20 +200,20 @@ def _text(element: Element | None) -> str:
 def _vault(patient: BucketPatient) -> str:
     patient.reached()
     if not patient.is_fit:
-        raise CheckProblem("skip", "not every trial went well")
+        raise CheckProblem("skip", "a trial failed")
     from strongroom.vault.create_open import identify
 
     try:
         patient.vault_id = identify(patient.place)
     except VaultMissing as error:
-        hint = f"`strongroom init {patient.place}` makes one"
+        hint = f"check the prefix, or make a vault with `strongroom init {patient.place}`"
         raise CheckProblem("fail", error.message, hint, error.reason) from None
-    return f"vault {patient.vault_id}, a format that this version knows"
+    return f"vault {patient.vault_id}, in a format that this version reads"
 
 
 def _keys(patient: BucketPatient) -> str:
     if patient.vault_id is None:
-        raise CheckProblem("skip", "which keys it has is not known without the vault")
+        raise CheckProblem("skip", "without the vault, its keys are not known")
     return key_files(default_directory(patient.vault_id))
 
 
@@ -224,7 +228,7 @@ def _logs(patient: BucketPatient) -> str:
     if None in members.values() or set(members) - written:
         hint = f"{patient.run.command('audit verify')} names what is wrong"
         raise CheckProblem("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
-    return f"{pluralize(len(written), 'log')}, {len(members)} in the roster"
+    return f"{pluralize(len(written), 'log')}, {pluralize(len(members), 'worker')} in the roster"
 
 
 def _opens(patient: BucketPatient) -> str:
@@ -237,7 +241,7 @@ def _opens(patient: BucketPatient) -> str:
 
 
 def _seen(patient: BucketPatient) -> str:
-    """Whether there is a witness, and every log that it has seen. How far each goes, `audit verify` looks at."""
+    """Check that there is a checkpoint and that every log in it still exists. `audit verify` checks their contents."""
     audit = None if patient.vault is None else patient.vault.audit
     if patient.vault_id is None or not isinstance(audit, FleetAudit):
         raise CheckProblem("skip", "the vault is not open")
@@ -246,9 +250,9 @@ def _seen(patient: BucketPatient) -> str:
 
     lost = set(seen) - set(worker_log.written_logs(patient.reached()))
     if lost:
-        what = f"gone since the logs were last seen: {pluralize(len(lost), 'log')}"
+        what = f"{pluralize(len(lost), 'log')} disappeared since the last checkpoint"
         raise CheckProblem("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)
-    return f"{pluralize(len(seen), 'log')} seen {last_seen(patient.run, audit)}, and none is gone"
+    return f"{pluralize(len(seen), 'log')} seen {last_seen(patient.run, audit)}; none is missing"
 
 
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
@@ -266,4 +270,4 @@ BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("opening", _opens),
     ("last seen", _seen),
 )
-"""Each check: its name, and how it looks. It returns what is well, or raises what is not."""
+"""The checks in order: name and function."""

@@ -1,7 +1,7 @@
-"""Two settings of a bucket that no call of the store's client tells: one signed GET each (SigV4).
+"""Read two bucket settings that the store's client library cannot read, with one signed GET (SigV4) each.
 
-An answer counts only if it is whole, and the document that was asked for.
-What the bucket's own credentials do not come from the environment or a profile for, cannot be asked here.
+It works with an access key from the environment or a profile, not with a role of the machine. An answer counts only if
+it is complete and is the requested document.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strongroom.store.s3.location import Access
 
 _LIMIT = 4 * 1024 * 1024
-"""Bytes of an answer: a thousand rules, the most there may be, fit in."""
+"""Most bytes of an answer. A thousand lifecycle rules, the limit of S3, fit in."""
 _SECONDS = 10
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -34,7 +34,7 @@ class BucketAnswer(NamedTuple):
 
 
 def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
-    """What a bucket says about a setting such as `versioning`; None if it cannot be asked."""
+    """The server's answer about a setting such as `versioning`; None if it cannot be asked."""
     known = access.config()
     if not known.get("access_key_id") or not known.get("secret_access_key"):
         return None
@@ -54,12 +54,12 @@ def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
 
 
 def _whole(status: int, body: bytes) -> BucketAnswer | None:
-    """An answer; none of one that was cut, since what matters may be in the rest."""
+    """The answer; None if it is too long, since what matters may be in the part that was cut."""
     return None if len(body) > _LIMIT else BucketAnswer(status, body.decode("utf-8", "replace"))
 
 
 def document(text: str, name: str) -> Element | None:
-    """The answer, if it is a document of this name; None for any other, and for what is no plain XML."""
+    """The XML element, if the root has this name; None for any other and for anything but plain XML."""
     if "<!" in text:  # it may declare entities, which grow without bounds
         return None
     try:
@@ -70,7 +70,7 @@ def document(text: str, name: str) -> Element | None:
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """Follows nobody elsewhere: a signed request is for one server."""
+    """Follows no redirect: a signed request is meant for one server."""
 
     def redirect_request(self, *_: object) -> None:
         return None

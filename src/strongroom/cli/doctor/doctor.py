@@ -1,7 +1,7 @@
-"""doctor: numbered checks in plain words, each with what to do. It changes nothing and writes no line.
+"""doctor: run numbered checks and say what to do about each problem. It changes nothing and writes no line.
 
-Each check (see `vault_checks` and `server_checks`) looks at one thing and says ok, warn or fail. One that
-needs what an earlier one did not find says skip, so that the first fail is the one to mend.
+Each check (see `vault_checks`, `server_checks` and `bucket_checks`) looks at one thing and ends with ok, warn or fail.
+A check that depends on one that failed is skipped, so the first failure is the one to fix.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from strongroom.cli.app import command
 from strongroom.cli.doctor.vault_checks import CHECKS, UNSEEN, CheckProblem, Patient
 from strongroom.cli.run_context import Run, memory_options, pass_run, store_option
 from strongroom.errors import StrongroomError, Tampered
+from strongroom.model import pluralize
 from strongroom.store import is_bucket
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": None}
@@ -44,19 +45,20 @@ class CheckResult(msgspec.Struct, frozen=True):
 @click.option(
     "--use-cap",
     is_flag=True,
-    help="Show the cap to the server as well: that leaves an entry `deny invalid_request` in its log.",
+    help="Also try the cap on the server: its log gets an entry `deny invalid_request`.",
 )
 @store_option
 @memory_options
 @pass_run
 def doctor(run: Run, use_cap: bool) -> None:
-    """Check, step by step, that the vault, its keys, its log and your cap are as they should be.
+    """Check the vault, its keys, its log and your cap, step by step.
 
-    Works also where there is no vault, or none that opens. With --url it is a server that is looked at, and the cap
-    that you would show it; with --store s3://bucket/prefix a bucket, in which what is tried is removed again. Nothing
-    else is changed. Exit code 0 if no check fails, 6 if something was tampered with, 8 if the one thing that fails is
-    that no checkpoint was kept to compare the log with, 7 otherwise. The log is looked at only briefly: `audit verify`
-    checks it all.
+    This also works if there is no vault or it does not open. With --url it checks a server and the cap that you would
+    use there; with --store s3://bucket/prefix a bucket, where it writes a few objects and removes them again. Nothing
+    else is changed. The log is checked only briefly: `audit verify` checks all of it.
+
+    Exit code 0 if no check fails, 6 if something was tampered with, 8 if all that fails is that there is no earlier
+    checkpoint to compare the log with, else 7.
     """
     checks, patient = _examined(run, use_cap)
     found = [_checked(run, number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
@@ -67,17 +69,17 @@ def doctor(run: Run, use_cap: bool) -> None:
 
 
 def _code(reasons: set[str]) -> int:
-    """The exit code: tampering comes first, and a missing checkpoint alone has its own."""
+    """The exit code for the reasons of failed checks: tampering wins, a missing checkpoint alone has its own."""
     if Tampered.reason in reasons:
         return error_output.BY_FAMILY["tampered"]
     return error_output.UNSEEN if reasons == {UNSEEN} else error_output.BY_FAMILY["unavailable"]
 
 
 def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[Any], str]]], object]:
-    """Who is looked at, and how."""
+    """The checks to run and the state they share: for a vault, a bucket or a server."""
     if run.server is None:
         if use_cap:
-            raise click.UsageError("--use-cap is for --url: a vault's own cap is looked at without using it")
+            raise click.UsageError("--use-cap needs --url: a cap for a local vault is checked without using it")
         place = run.place or os.environ.get("STRONGROOM_VAULT") or ""
         if is_bucket(place):
             from strongroom.cli.doctor.bucket_checks import BUCKET_CHECKS, BucketPatient
@@ -98,7 +100,7 @@ def _checked(run: Run, number: int, name: str, look: Callable[[Any], str], patie
     except StrongroomError as error:
         return CheckResult(number, name, "fail", error.message, run.placed(error_output.hint_of(error)), error.reason)
     except OSError as error:
-        return CheckResult(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
+        return CheckResult(number, name, "fail", f"the check could not run: {error.strerror or error}")
 
 
 def _lines(found: list[CheckResult]) -> Iterator[str]:
@@ -108,6 +110,13 @@ def _lines(found: list[CheckResult]) -> Iterator[str]:
         yield f"{check.number:2}  {state}  {check.name:{width}}  {output.indent(check.message, ' ' * (width + 12))}"
         if check.hint and check.state != "ok":
             yield f"{'':{width + 12}}{output.escape_invisible(check.hint)}"
-    counts = [(sum(check.state == state for check in found), state) for state in ("fail", "warn")]
-    bad = ", ".join(f"{count} {state}" for count, state in counts if count)
-    yield f"{bad}: fix the first one, then run doctor again" if bad else "all is well"
+    yield _summary([check.state for check in found])
+
+
+def _summary(states: Sequence[str]) -> str:
+    failed, warned = states.count("fail"), states.count("warn")
+    if not failed + warned:
+        return "all is well"
+    counts = [f"{pluralize(failed, 'check')} failed"] if failed else []
+    counts += [pluralize(warned, "warning")] if warned else []
+    return f"{', '.join(counts)}. Fix {'it' if failed + warned == 1 else 'the first'}, then run doctor again."

@@ -1,6 +1,7 @@
-"""The checks of doctor for a server, each on its own: it returns what is well, or raises what is not.
+"""The checks of doctor for a server. Each returns a message if all is well, or raises `CheckProblem`.
 
-They need no cap and show none, unless asked to. What answers is not believed to be a strongroom until it says so.
+They need no cap and send none without --use-cap. Until the answer proves otherwise, they assume that the other side is
+not a Strongroom server.
 """
 
 from __future__ import annotations
@@ -24,22 +25,20 @@ from strongroom.model import DataClass
 
 _SKEW = 60
 _SOON = 7 * 86_400
-_PATH = "look at the address: it ends where the server's own paths begin, such as /healthz"
+_PATH = "check the URL: it must end before the server's own paths, such as /healthz"
 _TAKEN = frozenset(("invalid_request",))
-"""What a server says to a body that is no call: it looks at the cap before."""
+"""The refusals of a body that is no call. The server checks the cap first, so these mean that the cap is accepted."""
 
 
 def _client(_: ServerPatient) -> str:
     if not installed_extras.is_installed("client"):
-        raise CheckProblem(
-            "fail", "asking a server needs parts that are not installed", installed_extras.install("client")
-        )
-    return "what it takes to ask a server is installed"
+        raise CheckProblem("fail", "--url needs packages that are not installed", installed_extras.install("client"))
+    return "the packages for --url are installed"
 
 
 def _address(patient: ServerPatient) -> str:
     if not installed_extras.is_installed("client"):
-        raise CheckProblem("skip", "it cannot be looked at")
+        raise CheckProblem("skip", "the packages for --url are not installed")
     from strongroom.client.server_address import Address
 
     try:
@@ -49,7 +48,7 @@ def _address(patient: ServerPatient) -> str:
         raise remote_memory.in_shell_words(error) from None
     patient.address = found
     if remote_memory.allow_cleartext(patient.run) and found.base.startswith("http:") and found.socket is None:
-        raise CheckProblem("warn", f"{found.shown}: caps and lines cross the network in clear", "use https://")
+        raise CheckProblem("warn", f"{found.shown}: caps and lines cross the network unencrypted", "use https://")
     return found.shown
 
 
@@ -62,26 +61,26 @@ def _is_one(patient: ServerPatient) -> str:
     health = patient.answered()
     refusal = health.refusal()
     if refusal is not None and refusal.reason == UnknownRoute.reason:
-        raise CheckProblem("fail", "a strongroom answers, but not at this path", _PATH, refusal.reason)
+        raise CheckProblem("fail", "a Strongroom server answers, but not at this path", _PATH, refusal.reason)
     if refusal is not None and refusal.reason in BY_REASON:
         patient.is_strongroom = True
-        raise CheckProblem("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
+        raise CheckProblem("fail", f"it refuses the request: {refusal.message}", refusal.hint, refusal.reason)
     theirs = _version_of(patient.ask("GET", "/openapi.json"))
     if health.status != 200 or theirs is None:
         where = health.headers.get("location", "")
-        hint = (
-            f"it points to {output.one_line(where)}" if where else "is the port right? `strongroom serve` says its own"
-        )
-        raise CheckProblem("fail", f"what answers is no strongroom (HTTP {health.status})", hint)
+        port = "check the port; `strongroom serve` prints its own when it starts"
+        hint = f"it redirects to {output.one_line(where)}: use that URL if it is right" if where else port
+        raise CheckProblem("fail", f"the other side is not a Strongroom server (HTTP {health.status})", hint)
     patient.is_strongroom = True
     own = version("strongroom")
     if theirs != own:
-        raise CheckProblem("warn", f"it is strongroom {output.one_line(theirs)}, and this is {own}", "use the same")
-    return f"strongroom {own}, as this is"
+        message = f"the server runs Strongroom {output.one_line(theirs)}, but this is {own}"
+        raise CheckProblem("warn", message, "install the same version on both sides")
+    return f"Strongroom {own}, the same version as here"
 
 
 def _version_of(described: ServerAnswer) -> str | None:
-    """The version of the strongroom that describes itself so; None if it is none."""
+    """The version in a Strongroom server's OpenAPI document; None if it is not one."""
     try:
         info = msgspec.json.decode(described.body)["info"]
         return str(info["version"]) if info["title"] == "Strongroom" else None
@@ -94,13 +93,13 @@ def _clock(patient: ServerPatient) -> str:
     try:
         ahead = time.time() - parsedate_to_datetime(told).timestamp()
     except ValueError:
-        raise CheckProblem("skip", "it does not tell its time") from None
+        raise CheckProblem("skip", "the server sends no date") from None
     if abs(ahead) > _SKEW:
         which = "ahead of" if ahead > 0 else "behind"
         raise CheckProblem(
             "warn",
             f"this machine's clock is {round(abs(ahead))} seconds {which} the server's",
-            "set the clock that is wrong: caps that are narrowed here may not hold yet there, or have ended",
+            "correct the clock that is wrong: caps narrowed here may be not yet valid there, or already expired",
         )
     return "within a minute of the server's"
 
@@ -108,7 +107,7 @@ def _clock(patient: ServerPatient) -> str:
 def _ready(patient: ServerPatient) -> str:
     patient.answered()
     if not patient.is_strongroom:
-        raise CheckProblem("skip", "it is no strongroom, or not at this address")
+        raise CheckProblem("skip", "the other side is not a Strongroom server, or not at this path")
     response = patient.ask("GET", "/readyz")
     refusal = response.refusal()
     if refusal is not None:
@@ -116,18 +115,18 @@ def _ready(patient: ServerPatient) -> str:
             "fail", f"it is not ready: {refusal.message}", _MEND.get(refusal.reason, refusal.hint), refusal.reason
         )
     if response.status != 200:
-        raise CheckProblem("fail", f"it is not ready (HTTP {response.status})", "its operator looks at its log")
-    return "store, keys and log answer"
+        raise CheckProblem("fail", f"it is not ready (HTTP {response.status})", "its operator can see why in its log")
+    return "store, keys and log are working"
 
 
 _MEND = {
-    "store_unavailable": "where the vault is: is the disk full, or the vault moved? `strongroom doctor` looks",
-    "key_unavailable": "where the vault is: put back its keys; `strongroom doctor` looks",
-    "audit_unavailable": "where the vault is: `strongroom doctor`, and is the disk full?",
-    "clock_behind": "set the clock of the server's machine",
-    "tampered": "where the vault is: stop the server, keep the files, `strongroom audit verify`",
-    "rate_limited": "wait a moment, then look again",
-    "server_unavailable": "it is stopping or starting: look again in a moment",
+    "store_unavailable": "on the server's machine, run `strongroom doctor`: the disk may be full, or the vault gone",
+    "key_unavailable": "on the server's machine, put back the keys; `strongroom doctor` there says which",
+    "audit_unavailable": "on the server's machine, run `strongroom doctor`: the disk may be full",
+    "clock_behind": "correct the clock of the server's machine",
+    "tampered": "on the server's machine, stop the server, keep the files, and run `strongroom audit verify`",
+    "rate_limited": "wait a moment, then run doctor again",
+    "server_unavailable": "it is starting or stopping: run doctor again in a moment",
 }
 
 
@@ -135,68 +134,70 @@ def _cap(patient: ServerPatient) -> str:
     token = patient.run.given
     if token is None:
         raise CheckProblem(
-            "warn", "no cap was given to look at", "name one with --cap-file; a server is asked with nothing else"
+            "warn", "no cap was given to check", "name one with --cap-file: every call to a server needs a cap"
         )
     chain, said = parse(token), owner_cap.read_unverified(token)
     now = time.time()
     left = said.exp - now
     if left <= 0:
-        raise CheckProblem("fail", f"the cap ended {output.in_words(left)}", "ask its owner for another", "cap_expired")
+        message = f"the cap ended {output.in_words(left)}"
+        raise CheckProblem("fail", message, "ask its owner for a new one", "cap_expired")
     if said.nbf > now:
-        hint = "wait, or set this machine's clock"
+        hint = "wait, or correct this machine's clock"
         raise CheckProblem(
-            "fail", f"the cap holds {output.in_words(said.nbf - now)} and not yet", hint, "cap_not_yet_valid"
+            "fail", f"the cap is not valid yet: it starts {output.in_words(said.nbf - now)}", hint, "cap_not_yet_valid"
         )
     if said.actor is None and said.data_class == DataClass.MEMORY:
         raise CheckProblem(
             "warn",
-            f"the cap is for all of {said.actor_scope}, and opens nothing until it is narrowed to one actor",
-            "`strongroom wire hermes --url` takes it as it is; else `strongroom cap attenuate --for ACTOR`",
+            f"the cap is for all actors below {said.actor_scope} and opens nothing until it is narrowed to one of them",
+            "narrow it with `strongroom cap attenuate --for ACTOR`; `strongroom wire hermes --url` takes it as it is",
             "cap_malformed",
         )
     names = ", ".join(sorted(said.namespaces)) or "nothing"
     about = f"{said.actor or said.actor_scope}: {', '.join(sorted(said.ops))} in {names}; ends {output.in_words(left)}"
     if left < _SOON and "renew" not in said.ops and len(chain.links) == 1 and said.exp - said.nbf > _SOON:
-        raise CheckProblem("warn", about, "it cannot be renewed: ask its owner for another in time")
+        raise CheckProblem("warn", about, "it cannot be renewed: ask its owner for a new one in time")
     return about
 
 
 def _taken(patient: ServerPatient) -> str:
-    """Show the cap to the server, with a body that is no call: it says what it thinks of the cap, and does nothing."""
+    """Send the cap with a body that is no call, so that the server checks the cap and does nothing."""
     patient.answered()
     token = patient.run.given
     if token is None or not patient.is_strongroom:
-        raise CheckProblem("skip", "there is no cap to show, or nobody to show it to")
+        raise CheckProblem("skip", "there is no cap to try, or no server to try it on")
     if not patient.use_cap:
         chain = parse(token)
         raise CheckProblem(
-            "skip", f"whether the server is vault {chain.first.aud} and takes the cap shows with --use-cap"
+            "skip", f"add --use-cap to check that the server has vault {chain.first.aud} and accepts the cap"
         )
     kind = _allowed(parse(token))
     response = patient.ask(kind.method, kind.path, token=token, body=b'{"doctor":true}')
     refusal = response.refusal()
     if refusal is not None and refusal.reason in _TAKEN:
-        return "the server takes the cap; that it was shown is on record there"
+        return "the server accepts the cap; its log records the attempt"
     reason = "" if refusal is None else refusal.reason
     message = f"HTTP {response.status}" if refusal is None else refusal.message
     if reason == UnknownRoute.reason:
-        raise CheckProblem("fail", f"the server does not know the path of a call: {message}", _PATH, reason)
+        raise CheckProblem("fail", f"the server has no API at this path: {message}", _PATH, reason)
     raise CheckProblem("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
 
 
-_ANOTHER = "ask its owner for another"
+_ANOTHER = "ask its owner for a new one"
 _ADVICE = {
-    "cap_audience": "it is for another vault: is the address right, or the cap another server's?",
-    "cap_revoked": "it was revoked: ask its owner for another",
-    "cap_expired": "by the server's clock it has ended: ask its owner for another, or look at the clocks",
-    "cap_not_yet_valid": "by the server's clock it does not hold yet: look at the clocks",
-    "cap_signature_invalid": "another vault made it, its keys were replaced, or it was altered: ask for another",
-    "rate_limited": "wait a moment, then look again",
+    "cap_audience": "the cap is for another vault: check the URL and the cap file",
+    "cap_revoked": "the cap was revoked: ask its owner for a new one",
+    "cap_expired": "by the server's clock the cap has ended: compare the clocks, or ask its owner for a new one",
+    "cap_not_yet_valid": "by the server's clock the cap is not valid yet: compare the clocks",
+    "cap_signature_invalid": "another vault minted the cap, the vault's issuer key was replaced, or the cap was"
+    " altered: ask its owner for a new one",
+    "rate_limited": "wait a moment, then run doctor again",
 }
 
 
 def _allowed(chain: UnverifiedCap) -> type[api.Call[Any]]:
-    """A call that the cap allows, as it says itself; its body makes sure that nothing comes of it."""
+    """A call that the cap claims to allow, so that the server does not refuse it for its operation."""
     said = effective(chain, "")
     for kind in api.CALLS:
         if kind.op in said.ops and kind.data_class == said.data_class and kind.method == "POST":
@@ -215,4 +216,4 @@ SERVER_CHECKS: tuple[tuple[str, Callable[[ServerPatient], str]], ...] = (
     ("cap", _cap),
     ("cap there", _taken),
 )
-"""Each check of a server: its name, and how it looks. It returns what is well, or raises what is not."""
+"""The checks of a server in order: name and function."""

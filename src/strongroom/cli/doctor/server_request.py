@@ -1,4 +1,4 @@
-"""Asking a server for doctor: one request and its answer, and in plain words why there is none."""
+"""One request to a server, for doctor: its answer, or in plain words why there is none."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _LIMIT = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What came back, as far as it is of interest here."""
+    """The parts of a server's answer that doctor needs."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def refusal(self) -> api.Refusal | None:
-        """The refusal that it is; None if it is something else."""
+        """The error document in the body; None if it is something else."""
         try:
             return msgspec.json.decode(self.body, type=api.Refusal)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -43,7 +43,7 @@ class ServerAnswer:
 
 @dataclass
 class ServerPatient:
-    """What the checks of a server have found out so far."""
+    """What the checks of a server have found so far."""
 
     run: Run
     url: str
@@ -54,14 +54,14 @@ class ServerPatient:
 
     def answered(self) -> ServerAnswer:
         if self.health is None:
-            raise CheckProblem("skip", "nothing answers")
+            raise CheckProblem("skip", "the server was not reached")
         return self.health
 
     def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> ServerAnswer:
-        """One request and its answer, with a cap only if one is given here."""
+        """Send one request, with a cap only if `token` is given. Raises `CheckProblem` if there is no answer."""
         if self.address is None:
-            raise CheckProblem("skip", "there is no address to ask")
-        import httpx  # only now: without it the address was not looked at
+            raise CheckProblem("skip", "there is no valid URL")
+        import httpx  # an extra; without it there is no address and the check was skipped above
 
         from strongroom.client.deadline import Deadline
 
@@ -83,7 +83,7 @@ class ServerPatient:
 
 
 def _probe(address: Address) -> None:
-    """Connect to a unix socket and let go of it: where that fails, the HTTP library leaves its own end open."""
+    """Connect to the unix socket and close it again: if connecting fails, httpx would leave its socket open."""
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(_SECONDS)
@@ -96,7 +96,7 @@ def _probe(address: Address) -> None:
 
 
 def _start(response: httpx.Response) -> bytes:
-    """The body, or the start of one that no strongroom sends."""
+    """The body, cut after a length that no Strongroom server sends."""
     found = bytearray()
     for chunk in response.iter_raw():
         found += chunk
@@ -107,56 +107,60 @@ def _start(response: httpx.Response) -> bytes:
 
 
 def _unreached(address: Address, error: httpx.TransportError) -> CheckProblem:
-    """Why a server cannot be reached, and what to do about it."""
+    """Explain why a server cannot be reached, and what to do about it."""
     import httpx
 
     if known := _explained(address, str(error)):
         return known
     if isinstance(error, httpx.TimeoutException):
-        hint = "is the address right, and does a firewall stand between?"
+        hint = "check the address, and whether a firewall is in between"
         return CheckProblem(
             "fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, _UNAVAILABLE
         )
     if isinstance(error, httpx.ConnectError):
         return CheckProblem("fail", f"{address.shown} cannot be reached: {error}", _RUNNING, _UNAVAILABLE)
-    hint = "if it uses TLS, say https:// instead of http://; else it is no strongroom: look at the port"
-    return CheckProblem("fail", f"{address.shown} breaks off the connection", hint, _UNAVAILABLE)
+    hint = "if the server uses TLS, write https:// instead of http://; otherwise check the port"
+    return CheckProblem("fail", f"{address.shown} closes the connection without an answer", hint, _UNAVAILABLE)
 
 
 def _explained(address: Address, said: str) -> CheckProblem | None:
-    """What the system's words mean; None if nobody has met them yet."""
+    """Translate an error text of the system or of OpenSSL; None if it is not in the table."""
     for part, message, hint in _CAUSES:
         if part in said:
             return CheckProblem("fail", f"{address.shown}: {message}", hint, _UNAVAILABLE)
     return None
 
 
-_RUNNING = "is `strongroom serve` running there, and is the port right? It says both when it starts"
+_RUNNING = "check that `strongroom serve` runs there, and the port; it prints its URL when it starts"
 _CAUSES = (
     ("No such file", "there is no such socket", "start `strongroom serve --socket PATH`, or name the right path"),
-    ("Permission denied", "you may not use this socket", "its owner can say --socket-mode 0660, with you in its group"),
+    (
+        "Permission denied",
+        "you may not use this socket",
+        "the server's owner can start it with --socket-mode 0660 and put you in the socket's group",
+    ),
     ("Connection refused", "nothing listens there", _RUNNING),
-    ("Name or service not known", "no machine has this name", "look at the spelling, and at your DNS"),
-    ("No address associated", "no machine has this name", "look at the spelling, and at your DNS"),
-    ("Temporary failure in name resolution", "its name cannot be looked up now", "look at your network and DNS"),
-    ("WRONG_VERSION_NUMBER", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
-    ("RECORD_LAYER_FAILURE", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
+    ("Name or service not known", "no machine has this name", "check the spelling, and your DNS"),
+    ("No address associated", "no machine has this name", "check the spelling, and your DNS"),
+    ("Temporary failure in name resolution", "its name cannot be looked up now", "check your network and DNS"),
+    ("WRONG_VERSION_NUMBER", "there is no TLS on this port", "write http:// for loopback, or check the port"),
+    ("RECORD_LAYER_FAILURE", "there is no TLS on this port", "write http:// for loopback, or check the port"),
     (
         "Hostname mismatch",
         "its certificate is for another name",
-        "use the name that the certificate has, or have one made for this name",
+        "use the name in the certificate, or get a certificate for this name",
     ),
     (
         "IP address mismatch",
         "its certificate is for a name, not for this address",
-        "use the name that the certificate has",
+        "use the name in the certificate",
     ),
-    ("certificate has expired", "its certificate has ended", "its operator renews it"),
-    ("certificate is not yet valid", "its certificate does not hold yet", "is this machine's clock right?"),
+    ("certificate has expired", "its certificate has expired", "its operator has to renew it"),
+    ("certificate is not yet valid", "its certificate is not valid yet", "check this machine's clock"),
     (
         "CERTIFICATE_VERIFY_FAILED",
-        "its certificate is signed by nobody that this machine trusts",
-        "for a private CA, name its certificate with --ca-file",
+        "this machine does not trust the issuer of its certificate",
+        "for a private CA, name the CA's certificate with --ca-file",
     ),
 )
-"""What the system or OpenSSL says, what it means, and what to do."""
+"""A part of an error text from the system or OpenSSL, what it means, and the hint. The first match counts."""

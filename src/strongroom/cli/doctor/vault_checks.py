@@ -1,4 +1,4 @@
-"""The checks of doctor, each on its own: it returns what is well, or raises what is not."""
+"""The checks of doctor for a vault. Each returns a message if all is well, or raises `CheckProblem`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
 T = TypeVar("T")
 UNSEEN = "unseen"
-"""The reason told where there is no checkpoint to compare the log with. It has an exit code of its own."""
+"""The reason of a check that fails only because there is no checkpoint. It has its own exit code."""
 
 
 class CheckProblem(Exception):
-    """How a check ends that is not ok."""
+    """A check did not end with ok: its state (warn, fail or skip), message, hint and reason."""
 
     def __init__(self, state: str, message: str, hint: str = "", reason: str = "") -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class CheckProblem(Exception):
 
 @dataclass
 class Patient:
-    """What the checks have found out so far."""
+    """What the checks have found so far."""
 
     run: Run
     settings: Settings | None = None
@@ -67,16 +67,16 @@ class Patient:
 
     def keys(self) -> Path:
         if self.vault_id is None:
-            raise CheckProblem("skip", "which keys it has is not known without the vault")
+            raise CheckProblem("skip", "without the vault, its keys are not known")
         return default_directory(self.vault_id)
 
 
-# The checks, in the order in which they are made.
+# The checks, in the order in which they run.
 
 
 def python(_: object) -> str:
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        raise CheckProblem("warn", f"Python {platform.python_version()} is not tested", "use 3.11 to 3.13")
+        raise CheckProblem("warn", f"Python {platform.python_version()} is not tested", "use Python 3.11 to 3.13")
     return f"Python {platform.python_version()}"
 
 
@@ -84,7 +84,9 @@ def _sqlite(_: Patient) -> str:
     version = apsw.sqlite_lib_version()
     if tuple(map(int, version.split(".")[:3])) < _SQLITE:
         raise CheckProblem(
-            "fail", f"SQLite {version} lets a file beside the vault delete any other", "install a newer apsw"
+            "fail",
+            f"SQLite {version} has a flaw: a crafted file beside the vault makes it delete any other file",
+            "install a newer apsw",
         )
     return f"SQLite {version}"
 
@@ -94,14 +96,14 @@ def _config(patient: Patient) -> str:
     patient.settings = patient.run.settings
     patient.place = patient.settings.vault
     path = patient.settings.config
-    return f"{path}" if path.exists() else f"none at {path}; that is fine"
+    return f"{path}" if path.exists() else f"none at {path}, which is fine"
 
 
 def _routing(patient: Patient) -> str:
     if patient.settings is None:
-        raise CheckProblem("skip", "the configuration does not read")
+        raise CheckProblem("skip", "the configuration could not be read")
     patient.settings.rules()
-    return "the default rules" if patient.settings.routing is None else "your rules are sound"
+    return "the default rules" if patient.settings.routing is None else "your rules are valid"
 
 
 def _engine(patient: Patient) -> str:
@@ -114,13 +116,13 @@ def _engine(patient: Patient) -> str:
     return f"{found}, compiled" if search.kernel is not None else f"{found}, not compiled: {_NO_KERNEL}"
 
 
-_NO_KERNEL = "recalls take longer; with a C compiler and Python's header files, install the package anew"
+_NO_KERNEL = "recalls take longer; to compile it, reinstall with a C compiler and Python's header files"
 
 
 def _extras(_: Patient) -> str:
     lacking = [name for name in installed_extras.MODULES if not installed_extras.is_installed(name)]
     if not lacking:
-        return "what serve, mcp, --url and s3:// need is installed"
+        return "the packages for serve, mcp, --url and s3:// are installed"
     uses = " and ".join(installed_extras.USES[name] for name in lacking)
     return f"not installed, which is fine unless you want {uses}: {installed_extras.install(','.join(lacking))}"
 
@@ -131,20 +133,21 @@ def _there(patient: Patient) -> str:
         used.open(where).close()
     except VaultMissing as error:
         hint = (
-            "put it back (is its disk mounted?) or name another with --vault; `strongroom init` makes a new, empty one"
+            "put it back (is its disk mounted?), name another with --vault, or make an empty one with `strongroom init`"
         )
         raise CheckProblem("fail", error.message, hint, error.reason) from None
     patient.there = True
     if Path(where).is_dir() and Path(where).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise CheckProblem("warn", f"{where} can be entered by others; they see sizes and times", f"chmod 700 {where}")
+        message = f"other users can enter {where} and see the sizes and times of its files"
+        raise CheckProblem("warn", message, f"chmod 700 {where}")
     return patient.place
 
 
 def _format(patient: Patient) -> str:
     if not patient.there:
-        raise CheckProblem("skip", "there is no vault that reads")
+        raise CheckProblem("skip", "there is no readable vault")
     patient.vault_id = identify(patient.place)
-    return f"vault {patient.vault_id}, a format that this version knows"
+    return f"vault {patient.vault_id}, in a format that this version reads"
 
 
 def _key_files(patient: Patient) -> str:
@@ -152,17 +155,17 @@ def _key_files(patient: Patient) -> str:
     place = Path(patient.place).resolve()
     if place in [directory.resolve(), *directory.resolve().parents] and not settings.in_environment():
         raise CheckProblem(
-            "fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)"
+            "fail", f"the keys are inside the vault, in {directory}", "move them elsewhere and set STRONGROOM_KEYS"
         )
     return key_files(directory)
 
 
 def key_files(directory: Path) -> str:
-    """Whether a vault's keys are there, for nobody else to read."""
+    """Check that a vault's key files exist and that only this user can read them."""
     if settings.in_environment():
         raise CheckProblem("warn", "the keys are in the environment, where other processes of yours can read them")
     FileKeys(directory).check()
-    locked = ", behind a passphrase" if settings.is_locked(directory) else ""
+    locked = ", encrypted with a passphrase" if settings.is_locked(directory) else ""
     return f"in {directory}{locked}"
 
 
@@ -177,10 +180,10 @@ def _opens(patient: Patient) -> str:
 
 
 def check_rotation(run: Run, vault: Vault) -> None:
-    """Warn of a rotation of the root that was stopped."""
+    """Warn if a rotation of the root key was interrupted."""
     stopped = vault.unfinished_rotation()
     if stopped is not None:
-        hint = f"{run.command('rotate root')} moves all to a new root; with --continue only what was left"
+        hint = f"run {run.command('rotate root')} again; with --continue it keeps the new root key that it made"
         raise CheckProblem("warn", unfinished_rotation(stopped), hint)
 
 
@@ -189,18 +192,19 @@ def _writable(patient: Patient) -> str:
     due = vault.scrub_is_due()
     if not vault.scrub():
         if due:
-            message = "a scrub was put off, so deleted bytes may still wait in the journal: another process is reading"
-            hint = "a server finishes it within a minute; else close what reads the vault, and look again"
+            message = "another process is reading the vault, so its journal may still hold deleted bytes"
+            hint = "a server removes them within a minute; otherwise stop the process and run doctor again"
             raise CheckProblem("warn", message, hint)
-        raise CheckProblem("warn", "another process is reading or writing just now", "look again when it has finished")
-    return "the store can be written, and no old bytes wait in its journal"
+        message = "another process is using the vault, so writing could not be checked"
+        raise CheckProblem("warn", message, "run doctor again when it has finished")
+    return "the store is writable, and its journal holds no deleted bytes"
 
 
 def _log(patient: Patient) -> str:
     audit, again = patient.opened().audit, patient.run.command
     if audit.is_extended():
         hint = f"{again('audit verify')} says what to do"
-        raise CheckProblem("fail", "there are entries behind the log's end", hint, Tampered.reason)
+        raise CheckProblem("fail", "there are entries after the end of the log", hint, Tampered.reason)
     seen = read_witness(patient.run, patient.keys() / "checkpoint", audit.seen)
     size = audit.size()
     if not audit.continues(seen):
@@ -208,34 +212,34 @@ def _log(patient: Patient) -> str:
         raise CheckProblem(
             "fail",
             f"the log {what}",
-            f"if you restored a backup: {again('audit accept-restore')}; if not: {again('audit verify')}",
+            f"if you restored a backup, run {again('audit accept-restore')}; if not, run {again('audit verify')}",
             Tampered.reason,
         )
     return f"{size} entries; they continue the {seen.size} seen {last_seen(patient.run, audit)}"
 
 
 def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
-    """What was last seen, as `read` reads it from the file at `path`; Found if that is nothing, or of no use."""
+    """The last seen checkpoint, which `read` takes from the file at `path`. Raises `CheckProblem` if it is missing or
+    damaged.
+    """
     accept = run.command("audit checkpoint --yes")
     try:
         seen = read()
     except Tampered:
-        hint = f"put back a copy of it; without one, move it away, then {accept}"
-        raise CheckProblem("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
+        hint = f"put back a copy of it; without a copy, move it away, then run {accept}"
+        raise CheckProblem("fail", f"{path} is not a checkpoint of this vault", hint, Tampered.reason) from None
     if not seen:
-        hint = f"put back a copy of it; if this is the newest state that you know, {accept}"
-        raise CheckProblem(
-            "fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN
-        )
+        hint = f"put back a copy of it; if this is the newest state that you know of, run {accept}"
+        raise CheckProblem("fail", f"a roll-back cannot be ruled out: there is no checkpoint in {path}", hint, UNSEEN)
     return seen
 
 
 def last_seen(run: Run, audit: Audit) -> str:
-    """When the log was last seen, in words; a warning if that is long ago."""
+    """When the last checkpoint was stored, in words. Raises a warning if it is more than 30 days old."""
     days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
         hint = f"run {run.command('audit verify')} on a schedule"
-        raise CheckProblem("warn", f"the log was last seen {round(days)} days ago", hint)
+        raise CheckProblem("warn", f"the log was last verified {round(days)} days ago", hint)
     return output.in_words(-days * 86_400)
 
 
@@ -246,8 +250,8 @@ def _clock(patient: Patient) -> str:
     if ahead > CLOCK_LEEWAY:
         raise CheckProblem(
             "fail",
-            f"this machine's clock is {round(ahead / 1000)} seconds behind the log: nothing is answered",
-            "set the clock",
+            f"this machine's clock is {round(ahead / 1000)} seconds behind the log, so every command is refused",
+            "correct the clock",
             "clock_behind",
         )
     return "not behind the log"
@@ -260,7 +264,7 @@ def _space(patient: Patient) -> str:
     free = shutil.disk_usage(place).free
     if free < _SPACE_WARN:
         state = "fail" if free < _SPACE_FAIL else "warn"
-        raise CheckProblem(state, f"{free >> 20} MiB free: a full disk stops every answer", "make room")
+        raise CheckProblem(state, f"{free >> 20} MiB free: with a full disk nothing is answered", "free some space")
     return f"{free >> 30} GiB free"
 
 
@@ -271,7 +275,7 @@ def _cap(patient: Patient) -> str:
         path = patient.keys() / owner_cap.NAME
         if not path.exists():
             raise CheckProblem(
-                "warn", f"you have no cap of your own in {path}", "the next command that needs it makes one"
+                "warn", f"you have no cap of your own in {path}", "the next command that needs one makes it"
             )
         token = owner_cap._read(path)
     said = owner_cap.read_unverified(token or "")
@@ -281,7 +285,7 @@ def _cap(patient: Patient) -> str:
         raise CheckProblem(
             "warn" if own else "fail",
             f"the cap ended {output.in_words(left)}",
-            "the next command renews it" if own else "ask its owner for another",
+            "the next command renews it" if own else "ask its owner for a new one",
             "cap_expired",
         )
     _accepted(patient, token or "")
@@ -290,12 +294,12 @@ def _cap(patient: Patient) -> str:
 
 
 def _accepted(patient: Patient, token: str) -> None:
-    """What would be refused and can be told without asking the gate, which would be on record."""
+    """Raise if the vault would refuse the cap, as far as that shows without a request, which the log would record."""
     if patient.vault is None:
         return
     chain = parse(token)
     if chain.first.aud != patient.vault.id:
-        raise CheckProblem("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
+        raise CheckProblem("fail", "the cap is for another vault", "name the right cap with --cap-file", "cap_audience")
     voided = {record.link: record.void for record in patient.vault.caps_on_record([one.id for one in chain.links])}
     why = next((voided[link.id] for link in chain.links if voided.get(link.id)), None)
     if why is not None:
@@ -303,7 +307,7 @@ def _accepted(patient: Patient, token: str) -> None:
         raise CheckProblem(
             "warn" if own else "fail",
             f"the cap is void: {WHY[why]}",
-            "the next command makes a new one" if own else "ask its owner for another",
+            "the next command makes a new one" if own else "ask its owner for a new one",
             "cap_signature_invalid" if why == Void.ISSUER_ROTATED else "cap_revoked",
         )
 
@@ -325,4 +329,4 @@ CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (
     ("disk space", _space),
     ("cap", _cap),
 )
-"""Each check: its name, and how it looks. It returns what is well, or raises what is not."""
+"""The checks in order: name and function."""

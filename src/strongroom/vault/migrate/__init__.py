@@ -1,1 +1,1 @@
-"""Moving a whole vault between a SQLite file and a bucket."""
+"""Move a whole vault between a SQLite file and a bucket."""

@@ -1,11 +1,10 @@
-"""Moving a whole vault between a SQLite file and a bucket: the same objects under the same names, and its log.
+"""Move a whole vault between a SQLite file and a bucket: the same objects under the same names, and its log.
 
-The vault keeps its id, its keys and its caps. What is moved is verified first, compared object by object afterwards,
-and becomes a vault in its new place with the very last write: whoever looks earlier finds none. Interrupted at any
-point, the same call goes on. The source is only read, and must not be written to meanwhile: that is checked at the end.
-What was last seen of the source still counts for it afterwards.
+The vault keeps its id, its keys and its caps. The source is verified first, and the copy is compared object by object.
+The target becomes a vault only with the very last write. After an interruption, the same call continues. The source is
+only read; at the end it is checked that nobody has written to it meanwhile. Its last seen checkpoint stays valid.
 
-How each kind of target is written is `to_bucket`'s and `to_sqlite`'s.
+`to_bucket` and `to_sqlite` write the two kinds of target.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
 
 OP = "migrate"
 PAGE = 1000
-_ENGINE = "recency"  # nothing is ranked here, so the one that loads fastest
+_ENGINE = "recency"  # nothing is ranked here, and this engine loads fastest
 Bars = Callable[[str], Progress]
-"""A progress for each stage, by its name: what is done, and what there is to do."""
+"""From the name of a stage to its progress callback, which gets how much is done and how much there is."""
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A vault that was moved and compared. `already` says that all of it was there before."""
+    """A vault that was moved and compared. `already`: the target held all of it before."""
 
     vault: str
     source: str
@@ -57,25 +56,25 @@ class Moved(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MigrationOrigin:
-    """The vault that is moved, opened for reading."""
+    """The source vault, open for reading."""
 
     place: str
     state: Replica
     entries: int
     logs: int
     mark: str
-    """What its logs and objects were when this began."""
+    """`mark_of` its store at the start, to detect writes during the move."""
     seen: SeenOf
-    """What was last seen in such a place as the target is."""
+    """The last seen checkpoints of the target's kind of place."""
     is_seen: bool
-    """Whether a roll-back of the source was ruled out."""
+    """Whether the source had a last seen checkpoint, so that a roll-back is ruled out."""
 
     @property
     def store(self) -> Store:
         return self.state.store
 
     def pages(self) -> Iterator[list[Object]]:
-        """Every object and tombstone but what can be derived, with its body, some at a time."""
+        """Pages of every object and tombstone, with bodies. Derived objects are left out."""
         for scope in self._scopes():
             names = [one.name for one in self.state.records.names(scope) if not is_derived(one.name)]
             for at in range(0, len(names), PAGE):
@@ -85,7 +84,7 @@ class MigrationOrigin:
         return sum(not is_derived(one.name) for scope in self._scopes() for one in self.state.records.names(scope))
 
     def _scopes(self) -> Iterator[str]:
-        """Parts that are listed one by one: each actor is below two digits of its locator."""
+        """Prefixes that are listed one by one: actors are grouped by two digits of their locator."""
         if isinstance(self.store, FleetStore):
             yield from self.store.scopes()
         else:
@@ -100,21 +99,21 @@ class MigrationOrigin:
         return found
 
     def check_unchanged(self) -> None:
-        """Raise unless the source is what it was."""
+        """Raise `StoreUnavailable` if the source was written to since the start."""
         if mark_of(self.store) != self.mark:
             raise changed_meanwhile()
 
     def set_aside(self) -> None:
-        """Before the target is a vault: what was seen of another log in such a place is not to be held against it."""
+        """Move checkpoints of an earlier log in the target's kind of place aside: the new log does not continue it."""
         if (before := self.seen.read()) is not None:
             Witness(self.seen.path.with_name(f"{self.seen.path.name}.before-migrate")).keep(before)
             self.seen.clear()
 
 
 def mark_of(store: Store) -> str:
-    """A hash of how far a store's logs go; and of all else that is in a bucket.
+    """A hash that changes with every write: of the log's head in a file, of every object's name and etag in a bucket.
 
-    An intent may be in a log there long before its line is, and that it was carried out is said later still.
+    In a bucket the logs alone would not do: an entry is written before its object, and its confirmation after that.
     """
     total = hashlib.sha256()
     if store.is_distant:
@@ -132,14 +131,14 @@ def _in_bucket(store: Store) -> S3Store:
     from strongroom.store.s3 import S3Store  # needs the extra
 
     if not isinstance(store, S3Store):
-        raise InvalidRequest("a vault is moved out of a path or a bucket, and of nothing else")
+        raise InvalidRequest("only a vault at a path or in a bucket can be moved")
     return store
 
 
 def changed_meanwhile() -> StoreUnavailable:
     return StoreUnavailable(
-        "the source was written to while it was moved, so the target is no vault",
-        hint="stop whatever uses the source, empty the target, and begin again",
+        "the source was written to during the move, so the target was not completed",
+        hint="stop every process that uses the source, empty the target, and run migrate again",
     )
 
 
@@ -155,13 +154,15 @@ def migrate(
 ) -> Moved:
     """Move a vault from a path to `s3://bucket/prefix`, or back.
 
-    Needs the keys, to verify and to sign. `archive` is where old entries of the source's log were archived to, if some
-    were. VaultExists if something else is at the target; Tampered if the source has a flaw, or a comparison fails.
+    Needs the keys, to verify and to sign. `archive` is the directory with archived entries of the source's log, if
+    there are any. Raises `VaultExists` if something else is at the target, and `Tampered` if the source has a flaw or
+    a comparison fails.
     """
     places = os.fspath(source), os.fspath(target)
     if is_bucket(places[0]) == is_bucket(places[1]):
         raise InvalidRequest(
-            "a vault is moved between a path and a bucket", hint="`strongroom backup` copies one path to another"
+            "migrate needs one path and one s3:// address",
+            hint="to copy a vault from one path to another, use `strongroom backup`",
         )
     with _opened(places, keys, witness, archive, bars) as origin:
         if is_bucket(places[1]):
@@ -184,7 +185,7 @@ def _opened(
     archive: str | os.PathLike[str] | None,
     bars: Bars,
 ) -> Iterator[MigrationOrigin]:
-    """The source, verified."""
+    """Open and verify the source."""
     place, target = places
     used, where = backend(place)
     store = used.open(where)
@@ -195,11 +196,14 @@ def _opened(
         seen = create_open._witness(witness, held, vault_id)
         report = create_open.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
         if not report.is_sound:
-            raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
+            raise Tampered(
+                f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}",
+                hint="`strongroom audit verify` names what is wrong",
+            )
         if report.doubtful:
             raise Tampered(
-                "in the source, entries were begun and never said done, and their effect is not there",
-                hint="`strongroom audit verify` names them, and counts them as told from then on",
+                "in the source, writes were started and never confirmed, and their effect is missing",
+                hint="`strongroom audit verify` lists them, and counts them as reported from then on",
             )
         state = Replica(vault_id, store, held, LineCache(engines.load(_ENGINE), 0), os.urandom)
         of_target = SeenOf(seen, is_fleet=is_bucket(target))
@@ -209,13 +213,13 @@ def _opened(
 
 
 def _verify(moved: Moved, origin: MigrationOrigin, bars: Bars) -> None:
-    """Verify what was written, by itself; it counts as seen then, unless more was seen of it since."""
+    """Verify the target by itself, and store its checkpoint as last seen if there is none yet."""
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
         fresh = Witness(Path(scratch) / "checkpoint")
         with create_open.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
-            # Where nothing was seen of the source, the copy is none the more seen for having been moved.
+            # Without a checkpoint of the source, moving it must not make the copy count as seen.
             report = vault.audit.verify(progress=bars("verifying again"), first=origin.is_seen)
         if not report.is_sound:
-            raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
+            raise Tampered(f"the moved vault has a flaw: {report.findings[0].flaw}", hint="keep using the source")
         if (new := fresh.read()) is not None and origin.seen.read() is None:
             origin.seen.keep(new)

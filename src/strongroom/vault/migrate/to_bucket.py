@@ -1,8 +1,8 @@
-"""Moving a vault into a bucket. What is written is the same whoever runs it again, so whatever is there already counts.
+"""Move a vault into a bucket. Every run writes the same objects, so a run continues what an earlier one has written.
 
-First comes an entry `migrate`, in a log of its own. The source's log follows whole, as the log of a worker that is
-called by it; then its objects, each as it is; and when all of it has been compared, the vault's format record, without
-which there is no vault. Both logs have keys that are derived from the vault's own, so that a run can go on with them.
+First comes an entry `migrate`, in a log of its own. Then the source's whole log, as the log of a worker named after it;
+then the objects, unchanged. After all of it has been compared, the format record makes the prefix a vault. The keys of
+both logs are derived from the vault's own, so that a later run can sign with them, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SCHEME = "s3://"
 
 
 class CarriedLog:
-    """A log that is written as a whole, with a key that is always the same."""
+    """A log that is written as a whole, with a key derived from the vault's."""
 
     def __init__(self, origin: MigrationOrigin, worker: str, since: int) -> None:
         state = origin.state
@@ -55,7 +55,7 @@ class CarriedLog:
         return f"{object_names.LOGS}{self.worker}/{number:012d}"
 
     def bundle(self, entries: list[bytes], time: int) -> tuple[str, bytes]:
-        """The next bundle: where it goes, and its bytes."""
+        """The next bundle: its name in the bucket and its bytes."""
         first = self._edge.size
         for entry in entries:
             self._edge.append(merkle_log.leaf_hash(entry))
@@ -66,7 +66,7 @@ class CarriedLog:
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
 
     def all_done(self, time: int) -> tuple[str, bytes]:
-        """The last bundle, which says that all before it was carried out."""
+        """The last bundle, which confirms every entry before it."""
         return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
     def is_own(self, bundle: LogBundle) -> bool:
@@ -74,7 +74,7 @@ class CarriedLog:
 
     @property
     def entrance(self) -> tuple[str, bytes]:
-        """The entry in the roster, which comes behind the first bundle."""
+        """The log's entry in the roster, written after its first bundle: its name and its bytes."""
         return f"{object_names.ROSTER}{self.worker}", msgspec.json.encode(self.member)
 
     @property
@@ -117,25 +117,25 @@ class ToBucket:
     # What is there.
 
     def _check_target(self, bucket: Bucket) -> bool:
-        """Whether the vault is there already; raises if anything else is."""
+        """Whether the target is this vault already. Raises `VaultExists` if it holds anything else."""
         found = bucket.get(FORMAT)
         if found is not None and _vault_in(found.body) != self._origin.state.vault_id:
             raise VaultExists(f"{self._target} holds another vault", hint="name another prefix")
         workers = {name.split("/")[1] for name in _top(bucket)}
         if workers - {self._own.worker, self._carried.worker}:
             if found is not None:
-                message = "this vault is at the target already, and was used there or moved at another time"
-                raise VaultExists(message, hint="use it there; to move it once more, name another prefix")
+                message = "the target holds this vault, but it was used there, or moved there at another time"
+                raise VaultExists(message, hint="use it there; to move it again, name another prefix")
             raise VaultExists(
-                "the target holds the rest of something else, or of moving this vault as it was before",
-                hint="empty that prefix, or name another",
+                "the target holds something else, or an unfinished move of an earlier state of this vault",
+                hint="empty that prefix, or name another one",
             )
         return found is not None
 
     # Writing.
 
     def _announce(self, run: _Writing) -> None:
-        """The entry `migrate`, which is before everything else; one that an earlier run wrote stands."""
+        """Write the entry `migrate` before anything else, or check the one that an earlier run wrote."""
         root = merkle_log.Range.of(self._head.size, self._head.peaks).root().hex()
         detail = f"to a bucket: {self._head.size} entries, root {root}, as the log of {self._carried.worker}"
         found = run.bucket.get(self._own.place(1))
@@ -146,7 +146,7 @@ class ToBucket:
         else:
             bundle = _decoded(found.body)
             if not self._own.is_own(bundle) or [decode_entry(one).detail for one in bundle.entries] != [detail]:
-                raise Tampered("the entry with which this move began is not this vault's")
+                raise Tampered("the log entry at the target that began this move was not written by this vault")
             self._own.bundle(bundle.entries, bundle.time)
         run.create(*self._own.entrance)
 
@@ -164,7 +164,7 @@ class ToBucket:
             told(min(self._carried._edge.size, self._head.size), self._head.size)
         run.create_all(waiting)
         if self._carried.peaks != self._head.peaks:
-            raise Tampered("the source's entries do not add up to its log")
+            raise Tampered("the source's entries do not match the head of its log")
         run.create(*self._carried.all_done(self._head.time))
         run.create(*self._carried.entrance)
 
@@ -179,17 +179,17 @@ class ToBucket:
             yield batch
 
     def _archived(self, number: int) -> bytes:
-        """An entry that is not in the vault any more. That it is the right one is seen by the tree."""
+        """An archived entry. That it is the right one is checked later, against the head of the log."""
         if self._archive is None:
             raise InvalidRequest(
-                "old entries of the source's log were archived, and a log is moved whole",
-                hint="name the directory they were archived to with --archive",
+                "the whole log is moved, but its old entries were archived",
+                hint="name the directory with the archived entries with --archive",
             )
         try:
             held = merkle_log.unbundle(bundle_path(self._archive, number // merkle_log.TILE_WIDTH).read_bytes())
             return held[number % merkle_log.TILE_WIDTH]
         except (OSError, IndexError):
-            raise Tampered(f"entry {number} is not in the archive") from None
+            raise Tampered(f"entry {number} is missing from the archive {self._archive}") from None
 
     def _copy(self, run: _Writing) -> None:
         told, count, done = self._bars("copying"), self._origin.count(), 0
@@ -211,7 +211,7 @@ class ToBucket:
     # Comparing.
 
     def _compare(self, run: _Writing) -> int:
-        """Read every object back, and look for what the source has not."""
+        """Read every object back, and raise `VaultExists` if the target has others."""
         told, count, done = self._bars("comparing"), self._origin.count(), 0
         extra = run.present()
         for page in self._origin.pages():
@@ -221,7 +221,9 @@ class ToBucket:
             done += len(page)
             told(done, count)
         if extra - {FORMAT}:
-            raise VaultExists("the target holds what the source does not", hint="empty that prefix, or name another")
+            raise VaultExists(
+                "the target holds objects that the source does not have", hint="empty that prefix, or name another one"
+            )
         return done
 
     def _compare_log(self, run: _Writing) -> None:
@@ -229,14 +231,14 @@ class ToBucket:
         for one in sorted(run.bucket.list(f"{object_names.LOGS}{self._carried.worker}/")):
             found = run.bucket.get(one.name)
             entries = _decoded(b"" if found is None else found.body).entries
-            for entry in entries[: self._head.size - edge.size]:  # but for the last, which says that it was all done
+            for entry in entries[: self._head.size - edge.size]:  # without the last, which confirms the others
                 edge.append(merkle_log.leaf_hash(entry))
         if edge.packed() != self._head.peaks:
-            raise Tampered("the log at the target is not the source's")
+            raise Tampered("the log at the target differs from the source's")
 
 
 class _Writing:
-    """Creating and comparing objects, many at once."""
+    """Creates and compares many objects in parallel."""
 
     def __init__(self, bucket: Bucket, threads: ThreadPoolExecutor, target: str) -> None:
         self.bucket = bucket
@@ -244,14 +246,14 @@ class _Writing:
         self._target = target
 
     def create(self, name: str, body: bytes) -> None:
-        """Write an object, or find that it is there and the same."""
+        """Write an object. If it exists, raise `VaultExists` unless it has the same bytes."""
         try:
             self.bucket.create(name, body)
         except NameTaken:
             found = self.bucket.get(name)
             if found is None or found.body != body:
                 raise VaultExists(
-                    f"{self._target} holds something else", hint="empty that prefix, or name another"
+                    f"{self._target} holds something else", hint="empty that prefix, or name another one"
                 ) from None
 
     def create_all(self, new: Sequence[tuple[str, bytes]]) -> None:
@@ -263,20 +265,23 @@ class _Writing:
             wanted, self._threads.map(self.bucket.get, [one[0] for one in wanted]), strict=True
         ):
             if found is None or hashlib.sha256(found.body).digest() != hashlib.sha256(body).digest():
-                raise Tampered("an object at the target is not the source's", hint="empty that prefix, and begin again")
+                raise Tampered(
+                    "an object at the target differs from the source's",
+                    hint="empty that prefix, and run migrate again",
+                )
 
     def present(self) -> set[str]:
-        """Where there is an object, of the vault's or of an actor's."""
+        """The names of all objects of the vault and of actors."""
         return {
             one.name for part in (object_names.VAULT, "caps/", object_names.ACTORS) for one in self.bucket.list(part)
         }
 
 
 def _placed(one: Object) -> tuple[str, bytes]:
-    """Where an object goes in an empty bucket, and its bytes there."""
+    """An object's name in an empty bucket, and its bytes there."""
     if object_names.is_keys(one.name):
         head = object_names.ActorHead(keys=one.body or b"", is_gone=one.body is None)
-        # The same in every run, and nobody else's: these are sealed keys.
+        # The hash is the same in every run, and unique, since the body is made of encrypted keys.
         return object_names.actor_place(one.name, head.table), head.encoded(hashlib.sha256(one.body or b"").digest())
     actor = object_names.locator_of(one.name)
     place = (
@@ -301,7 +306,7 @@ def _decoded(body: bytes) -> LogBundle:
     try:
         return msgspec.msgpack.decode(body, type=LogBundle)
     except object_names.UNREADABLE:
-        raise Tampered("a bundle of a log does not read") from None
+        raise Tampered("a bundle of a log cannot be decoded") from None
 
 
 def _vault_in(body: bytes) -> str:

@@ -1,8 +1,9 @@
-"""Moving a vault out of a bucket into a SQLite file, which has one log.
+"""Move a vault out of a bucket into a SQLite file, which has one log.
 
-It is made beside its place and takes its name when all of it has been compared. Its log begins with an entry `migrate`;
-the entries of every worker's log follow as they are told, by their times. Entries of a fleet are intents, and clocks
-differ: where all of it, read in that order, would not come to what is there, entries `migrate` at the end say what is.
+The file is written beside its place and renamed when all of it has been compared. Its log begins with an entry
+`migrate`, followed by the entries of all workers' logs, merged by time. A fleet logs intents, and clocks differ, so
+replaying the merged entries may give another state than the real one. Where it does, entries `migrate` at the end
+record the real state.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from strongroom.vault.migrate.move import OP, PAGE, Bars, MigrationOrigin, Moved
 
 _ROWS = 512
 _MARKS = 256
-"""Marks in one entry: far below what an entry can hold."""
+"""Marks in one entry, far below what an entry can hold."""
 
 
 class ToFile:
-    """One run of moving a vault from a bucket to a file."""
+    """One run of a move from a bucket to a file."""
 
     def __init__(self, origin: MigrationOrigin, target: Path, now: Clock, bars: Bars) -> None:
         self._origin = origin
@@ -43,13 +44,15 @@ class ToFile:
         self._now = now
         self._bars = bars
         self._draft = target.absolute().with_name(f".{target.name}.migrating")
+        self._place = self._draft
         if not isinstance(origin.store, FleetStore):
-            raise InvalidRequest("the source has one log, and no workers")
+            raise InvalidRequest("the source is not a vault in a bucket")
         self._logs: FleetStore = origin.store
         self._time = 0
 
     def run(self) -> Moved:
         already = self._is_there()
+        self._place = self._target if already else self._draft
         store = SqliteStore.open(str(self._target)) if already else self._begun()
         try:
             if not already:
@@ -72,7 +75,7 @@ class ToFile:
     # The place.
 
     def _is_there(self) -> bool:
-        """Whether this vault, as it is, was moved there before; raises if anything else is."""
+        """Whether the target is this vault in its current state. Raises `VaultExists` if it is anything else."""
         try:
             found = create_open.identify(self._target)
         except VaultMissing:
@@ -84,15 +87,15 @@ class ToFile:
         try:
             if not self._is_first(store):
                 raise VaultExists(
-                    "this vault is at the target already, as it was at another time",
-                    hint="use it there, or move that one away first",
+                    "the target holds this vault in another state",
+                    hint="use it there, or move it away first",
                 )
         finally:
             store.close()
         return True
 
     def _begun(self) -> SqliteStore:
-        """The draft: a new one, or the one with which an earlier run began."""
+        """The draft: that of an earlier run, or a new one."""
         try:
             store = SqliteStore.open(str(self._draft))
         except VaultMissing:
@@ -104,8 +107,8 @@ class ToFile:
             return store
         store.close()
         raise VaultExists(
-            f"{self._draft} is the rest of moving another vault, or this one as it was before",
-            hint="remove that directory, and begin again",
+            f"{self._draft} is left over from an unfinished move of another vault, or of an earlier state of this one",
+            hint="remove that directory, and run migrate again",
         )
 
     def _detail(self) -> str:
@@ -137,7 +140,7 @@ class ToFile:
     def _bundles(self, worker: str) -> Iterator[LogBundle]:
         for _, bundle in self._logs.bundles(worker):
             if bundle is None:
-                raise Tampered("a bundle of a log does not read")
+                raise Tampered("a bundle of a log cannot be decoded")
             yield bundle
 
     def _carry_logs(self, store: SqliteStore) -> None:
@@ -172,17 +175,23 @@ class ToFile:
         for page in self._origin.pages():
             for one in page:
                 if _hash(store.get(one.name)) != _hash(one):
-                    raise Tampered("an object at the target is not the source's", hint="remove it, and begin again")
+                    raise Tampered(
+                        "an object at the target differs from the source's",
+                        hint=f"remove {self._place}, and run migrate again",
+                    )
             done += len(page)
             told(done, count)
         if sum(len(page) for page in _all(store)) != done:
-            raise VaultExists("the target holds what the source does not", hint="remove it, and begin again")
+            raise VaultExists(
+                "the target holds objects that the source does not have",
+                hint=f"remove {self._place}, and run migrate again",
+            )
         return done
 
-    # What the log says, and what is.
+    # Reconciling the merged log with the real state.
 
     def _settle_accounts(self, store: SqliteStore) -> None:
-        """Say what is where the entries, read in their order, come to something else."""
+        """Record the real state of every owner for whom replaying the merged entries gives another one."""
         expected, shelves = self._expected(store)
         actual = self._actual(store, shelves)
         for owner in sorted({*expected, *actual}):
@@ -192,7 +201,7 @@ class ToFile:
                 store.commit([one.encoded() for one in entries], [], self._time)
 
     def _expected(self, store: SqliteStore) -> tuple[Mapping[str, Mapping[str, Mark]], dict[str, str]]:
-        """What verification will make of the log, and the shelf of every object that it ever spoke of."""
+        """The state that verification will derive from the log, and the shelf of every object in it."""
         archived = store.get(ARCHIVED)
         found = Expected(0, {})
         if archived is not None and archived.body is not None:
@@ -212,7 +221,7 @@ class ToFile:
             for one in page:
                 owner, tag = self._origin.state.tag_of(one.name)
                 if tag not in shelves:
-                    raise Tampered("an object is in the source that was never logged")
+                    raise Tampered("the source holds an object that is not in its logs")
                 found.setdefault(owner, {})[tag] = Mark(tag, "" if one.body is None else digest(one.body), shelves[tag])
         return found
 
@@ -226,13 +235,13 @@ class ToFile:
                 data_class="admin",
                 actor=owner,
                 objects=tuple(marks[at : at + _MARKS]),
-                erased="" if at else "actor",  # what was said of it before does not count
+                erased="" if at else "actor",  # resets what earlier entries said
                 detail="what is there, where intents of workers were not carried out",
             )
 
 
 def _deletes(store: SqliteStore, page: Sequence[Object]) -> Iterator[Effect]:
-    """A tombstone is an object that was deleted."""
+    """Deletions for tombstones whose object is still in the store."""
     for one in page:
         if one.body is None and (held := store.get(one.name)) is not None and held.body is not None:
             yield Delete(one.name, held.version)

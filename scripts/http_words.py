@@ -166,7 +166,7 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
     "Put": {"lines": (None, f"1 to {BATCH_LIMIT}; all are written or none")},
     "NewLine": {
         "text": (None, f"at most {LINE_LIMIT} bytes in NFC"),
-        "namespace": (None, "may be left out with a cap for one"),
+        "namespace": (None, "may be left out if the cap covers only one"),
         "session": (None, f"the conversation it belongs to, at most {FIELD_LIMIT} characters"),
         "author": (None, f"who said it, at most {FIELD_LIMIT} characters"),
         "kind": (None, ", ".join(f"`{one}`" for one in Kind)),
@@ -198,10 +198,10 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "after": (None, "the `next` of the page before"),
     },
     "TakeSnapshot": {"namespaces": _NAMESPACES},
-    "ReadProfile": {"namespace": ("`?namespace=`", "may be left out with a cap for one")},
+    "ReadProfile": {"namespace": ("`?namespace=`", "may be left out if the cap covers only one")},
     "WriteProfile": {
         "text": ("`text` in the body", f"all profiles of a cap together: at most {PROFILE_LIMIT} bytes"),
-        "namespace": ("`?namespace=`", "may be left out with a cap for one"),
+        "namespace": ("`?namespace=`", "may be left out if the cap covers only one"),
         "version": ("`If-Match`", "the `ETag` that was read; leave it out where none was written yet"),
     },
     "Forget": {

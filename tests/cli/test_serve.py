@@ -145,7 +145,7 @@ def test_a_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: P
         (["--socket", "nowhere/socket"], "make the directory nowhere"),
         (["--socket", "file/socket"], "make the directory file"),
         (["--socket", "x" * 200], "shorter"),
-        (["--listen", "192.0.2.7:0", "--plain-public"], "no such address"),
+        (["--listen", "192.0.2.7:0", "--plain-public"], "one of its own"),
     ],
     ids=["no directory", "a file", "long", "no address"],
 )

@@ -136,8 +136,8 @@ class Executor:
         if self._places[cap] >= left:
             doing.close()
             if left <= 0:
-                raise ServerUnavailable("the server has more to do than it can", hint="try again in a moment")
-            raise RateLimited("too many requests are under way", hint="wait for the answer to one of them")
+                raise ServerUnavailable("the server is overloaded", hint="try again in a moment")
+            raise RateLimited("too many requests with this cap are running", hint="wait until one of them is answered")
         self._under_way += 1
         self._places[cap] += 1
         self._idle.clear()

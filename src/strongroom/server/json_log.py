@@ -67,7 +67,7 @@ def defect(error: BaseException, **fields: Any) -> None:
 
 
 class Sample:
-    """Lets so many lines of each outcome through, and counts the others. For use on one thread."""
+    """Rate limit for log lines by outcome; counts those it withholds. For use on one thread."""
 
     def __init__(self) -> None:
         self._lines = Buckets(LINES_A_SECOND, _BURST_SECONDS)

@@ -1,4 +1,4 @@
-"""Running a server: where it listens, with which TLS files, and how it stops.
+"""Run a server: where it listens, with which TLS files, and how it stops.
 
 It listens on loopback or on a unix socket. Any other address requires TLS, or the explicit statement that something in
 front of it does TLS. On stop, requests in flight are finished; the vault is closed by its owner.
@@ -59,8 +59,8 @@ class ListenPlace:
             raise InvalidRequest("TLS needs a certificate and its key", hint="give both --tls-cert and --tls-key")
         if self.unix is None and not is_loopback(self.address) and self.tls_cert is None and not self.plain_public:
             raise InvalidRequest(
-                f"{self.address} can be reached from elsewhere, and caps would travel in clear",
-                hint="give --tls-cert and --tls-key, or say --plain-public if something in front does TLS",
+                f"other machines can reach {self.address}, and caps would cross the network unencrypted",
+                hint="give --tls-cert and --tls-key, or --plain-public if a proxy in front does TLS",
             )
 
     def url(self, bound: socket.socket) -> str:
@@ -73,7 +73,7 @@ class ListenPlace:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address can only be reached from this machine."""
     if address == "localhost":
         return True
     try:
@@ -113,7 +113,7 @@ def serve(
                 started(url)
             server.run(sockets=[bound])
     except SystemExit:  # how uvicorn reports that it could not start
-        raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
+        raise ServerUnavailable("the server could not start", hint="the log lines above say why") from None
     finally:
         bound.close()
         if place.unix is not None and _identity(place.unix) == made:  # another server may have replaced the socket
@@ -226,14 +226,18 @@ def _tls(cert: Path, key: Path) -> ssl.SSLContext:
             path.open("rb").close()
         except OSError as error:
             raise InvalidRequest(
-                f"the TLS file {path} cannot be read: {error.strerror}", hint="--tls-cert and --tls-key name PEM files"
+                f"the TLS file {path} cannot be read: {error.strerror}",
+                hint="--tls-cert and --tls-key need PEM files that this user can read",
             ) from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidRequest(f"the TLS files cannot be used: {error}", hint="they are PEM files") from None
+        raise InvalidRequest(
+            f"the TLS files {cert} and {key} cannot be used: {error}",
+            hint="they must be PEM files, and the key must belong to the certificate",
+        ) from None
     return context
 
 
@@ -251,18 +255,20 @@ def listen(place: ListenPlace) -> socket.socket:
 def _listening_hint(place: ListenPlace, error: OSError) -> str:
     """The hint for a failure to listen, by the system's error."""
     if isinstance(error, socket.gaierror):
-        return "no machine has this name: give an address of this one in numbers"
+        return "the name cannot be resolved: give an IP address of this machine"
     if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address"
+        return "this machine does not have that address: give one of its own, such as 127.0.0.1"
     if place.unix is None:
-        return "ports below 1024 are for root" if error.errno == errno.EACCES else "is another server there already?"
+        if error.errno == errno.EACCES:
+            return "only root may use ports below 1024: choose a higher one"
+        return "another server may be using this port: stop it, or choose another one with --listen"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return f"make the directory {place.unix.parent} first"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"you may not write to {place.unix.parent}: name another place"
+        return f"you may not write to {place.unix.parent}: name another path"
     if error.errno in (None, errno.ENAMETOOLONG):  # Python's own error has no number
-        return "a socket's path is at most about 100 bytes long: name a shorter one"
-    return "is another server there already?"
+        return "the path of a socket can have at most about 100 bytes: name a shorter one"
+    return "another server may be using this socket: stop it, or name another path"
 
 
 def _listen_tcp(place: ListenPlace) -> socket.socket:
@@ -298,7 +304,7 @@ def _clear_stale(path: Path) -> None:
     """Remove the socket of a killed server. Refuse one that answers, and anything that is not a socket."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InvalidRequest(f"{path} is there and is no socket", hint="name another place")
+            raise InvalidRequest(f"{path} exists and is not a socket", hint="name another path")
     except FileNotFoundError:
         return
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -308,8 +314,8 @@ def _clear_stale(path: Path) -> None:
     except ConnectionRefusedError:
         path.unlink()
     except TimeoutError:
-        raise InvalidRequest(f"another server is stuck on {path}", hint="end it first") from None
+        raise InvalidRequest(f"another server on {path} does not answer", hint="stop it first") from None
     else:
-        raise InvalidRequest(f"another server listens on {path}", hint="stop it first")
+        raise InvalidRequest(f"another server is listening on {path}", hint="stop it first")
     finally:
         probe.close()

@@ -90,12 +90,14 @@ class _ServerFigures(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("strongroom_connections", "Connections that are held.", value=len(self._places))
+        yield GaugeMetricFamily("strongroom_connections", "Open connections.", value=len(self._places))
         yield CounterMetricFamily(
-            "strongroom_connections_dropped", "Connections ended to make room.", value=self._places.dropped
+            "strongroom_connections_dropped", "Connections closed to make room for others.", value=self._places.dropped
         )
         yield CounterMetricFamily(
-            "strongroom_log_lines_suppressed", "Refused requests without a line.", value=self._lines.suppressed
+            "strongroom_log_lines_suppressed",
+            "Refused requests without a line in the server's log.",
+            value=self._lines.suppressed,
         )
 
 
@@ -112,10 +114,12 @@ class _VaultFigures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         usage = self._vault.usage()
-        yield GaugeMetricFamily("strongroom_shelves", "Shelves in RAM.", value=usage.shelves)
-        yield GaugeMetricFamily("strongroom_shelf_bytes", "About how many bytes they take.", value=usage.shelf_bytes)
-        yield CounterMetricFamily("strongroom_shelf_hits", "Shelves found in RAM.", value=usage.shelf_hits)
-        yield CounterMetricFamily("strongroom_shelf_misses", "Shelves read from the store.", value=usage.shelf_misses)
+        yield GaugeMetricFamily("strongroom_shelves", "Namespaces of actors cached in RAM.", value=usage.shelves)
+        yield GaugeMetricFamily("strongroom_shelf_bytes", "Approximate size of that cache.", value=usage.shelf_bytes)
+        yield CounterMetricFamily("strongroom_shelf_hits", "Namespaces found in that cache.", value=usage.shelf_hits)
+        yield CounterMetricFamily(
+            "strongroom_shelf_misses", "Namespaces read from the store into it.", value=usage.shelf_misses
+        )
         yield GaugeMetricFamily("strongroom_log_entries", "Entries in the audit log.", value=usage.log_size)
         yield CounterMetricFamily(
             "strongroom_garbage_tokens", "Tokens refused before any signature was valid.", value=usage.garbage
@@ -127,15 +131,17 @@ class _VaultFigures(Collector):
         )
         yield GaugeMetricFamily(
             "strongroom_refusals_pending",
-            "Of these, those that no entry of the log counts yet.",
+            "Counted refusals that the audit log does not sum up yet.",
             value=usage.refusals_pending,
         )
         yield CounterMetricFamily(
-            "strongroom_logs_taken", "Logs that had something foreign put in their way.", value=usage.taken_logs
+            "strongroom_logs_taken",
+            "Logs of this worker abandoned because somebody else wrote to their place in the bucket.",
+            value=usage.taken_logs,
         )
         if usage.checkpoint_age is not None:
             yield GaugeMetricFamily(
-                "strongroom_checkpoint_age_seconds", "Since a checkpoint was last kept.", value=usage.checkpoint_age
+                "strongroom_checkpoint_age_seconds", "Time since the last checkpoint.", value=usage.checkpoint_age
             )
         yield _group_sizes(usage)
         yield from _upkeep(self._looked_after())
@@ -151,22 +157,26 @@ class _VaultFigures(Collector):
 
 def _upkeep(found: Upkeep) -> Iterator[Metric]:
     """The figures that an operator must act on. Unknown ones are left out."""
-    yield GaugeMetricFamily("strongroom_caps", "Caps that are neither revoked nor over.", value=found.caps)
+    yield GaugeMetricFamily("strongroom_caps", "Caps that are neither revoked nor expired.", value=found.caps)
     ending = GaugeMetricFamily(
-        "strongroom_caps_ending", "Live caps made for longer than this that end within it.", labels=["within"]
+        "strongroom_caps_ending", "Live caps that end within this time and were issued for longer.", labels=["within"]
     )
     ending.add_metric(["1d"], found.within_day)
     ending.add_metric(["7d"], found.within_week)
     yield ending
     if found.soonest is not None:
-        yield GaugeMetricFamily("strongroom_cap_ends_seconds", "Until the first live cap ends.", value=found.soonest)
+        yield GaugeMetricFamily(
+            "strongroom_cap_ends_seconds", "Time until the first live cap ends.", value=found.soonest
+        )
     if found.backup_age is not None:
-        yield GaugeMetricFamily("strongroom_backup_age_seconds", "Since the last backup.", value=found.backup_age)
-    yield GaugeMetricFamily("strongroom_scrub_due", "1 while a scrub was put off.", value=found.scrub_is_due)
+        yield GaugeMetricFamily("strongroom_backup_age_seconds", "Time since the last backup.", value=found.backup_age)
+    yield GaugeMetricFamily(
+        "strongroom_scrub_due", "1 while deleted bytes may be in a journal.", value=found.scrub_is_due
+    )
     if found.disk is not None:
-        yield GaugeMetricFamily("strongroom_disk_bytes", "The file system of the vault.", value=found.disk.size)
-        yield GaugeMetricFamily("strongroom_disk_free_bytes", "What is free there.", value=found.disk.free)
-        yield GaugeMetricFamily("strongroom_store_bytes", "What the vault's files take.", value=found.disk.vault)
+        yield GaugeMetricFamily("strongroom_disk_bytes", "Size of the vault's file system.", value=found.disk.size)
+        yield GaugeMetricFamily("strongroom_disk_free_bytes", "Free space on it.", value=found.disk.free)
+        yield GaugeMetricFamily("strongroom_store_bytes", "Size of the vault's files.", value=found.disk.vault)
 
 
 def _group_sizes(usage: Usage) -> Metric:

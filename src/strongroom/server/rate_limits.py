@@ -100,7 +100,9 @@ class BodyBudget:
         def take(size: int) -> None:
             nonlocal taken
             if size > self._left - self._taken[holder]:
-                raise ServerUnavailable("the server has as many large requests as it takes", hint="try again later")
+                raise ServerUnavailable(
+                    "the server is handling as many large requests as it can", hint="try again in a moment"
+                )
             self._left -= size
             self._taken[holder] += size
             taken += size

@@ -93,4 +93,4 @@ def test_the_inspector_lists_and_calls_every_tool_and_reads_the_profile(ask: Ask
     assert refused["isError"] is True
     assert refused["structuredContent"]["reason"] == "invalid_request"
     assert ask("resources/list")["resources"][0]["uri"] == "strongroom://profile"
-    assert "No profile" in ask("resources/read", "--uri", "strongroom://profile")["contents"][0]["text"]
+    assert "no profile" in ask("resources/read", "--uri", "strongroom://profile")["contents"][0]["text"]

@@ -288,7 +288,7 @@ def test_a_profile_is_fenced_in_the_tool_and_in_the_resource(way: Connector, vau
             assert "Likes trains\n" in one_text
             assert one_text.count("<<<end-strongroom-recall ") == 1
             assert "[quoted]" in one_text
-        assert "No profile" in text(other)
+        assert "no profile" in text(other)
 
     way.run(cap, work)
 

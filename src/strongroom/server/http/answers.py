@@ -49,6 +49,6 @@ def stopping() -> ServerUnavailable:
 
 def slow_down(wait: float) -> RateLimited:
     """The refusal of a caller who has to wait that many seconds."""
-    error = RateLimited("too many requests", hint="wait, then try again")
+    error = RateLimited("too many requests", hint="wait as long as Retry-After says, then try again")
     error.wait = max(1, round(wait + 0.5))
     return error

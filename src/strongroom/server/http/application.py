@@ -127,7 +127,7 @@ class Application:
             route = self._find(request)
             name = route.name
             if name not in _WATCHING and request.connection.is_spare:
-                raise ServerUnavailable("the server has as many connections as it takes", hint="try again later")
+                raise ServerUnavailable("the server has no free connections", hint="try again in a moment")
             if request.method == "GET":
                 request.check_bodiless()
             if route.handler is None:
@@ -151,7 +151,9 @@ class Application:
             outcome = ServerDefect.reason
             if self._lines.takes("defect", began):
                 json_log.defect(error, request=request.id, op=name)
-            answer = refusal(ServerDefect("the server met a defect", hint="its log names it under this request's id"))
+            answer = refusal(
+                ServerDefect("an internal error in the server", hint="its log has the details under this request's id")
+            )
         if request.connection.is_spare:
             answer = answer._replace(headers=(*answer.headers, (b"connection", b"close")))
         seconds = monotonic() - began
@@ -179,10 +181,10 @@ class Application:
             return _MCP_ROUTE
         methods = self.routes.get(request.path)
         if methods is None:
-            raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
+            raise UnknownRoute("there is no such path on this server", hint="GET /openapi.json lists the paths")
         route = methods.get(request.method)
         if route is None:
-            raise MethodRefused(f"this route takes {_allowed(methods)}")
+            raise MethodRefused(f"this path does not take {request.method}", hint=f"use {_allowed(methods)}")
         return route
 
     def _log(self, request: HttpRequest, name: str, status: int, outcome: str, seconds: float) -> None:

@@ -140,7 +140,7 @@ class CapCalls:
             try:
                 return await self._carry_out(request, doing, holder, op)
             except Disconnected:
-                raise ServerUnavailable("nobody waits for the answer any more") from None
+                raise ServerUnavailable("the client closed the connection before the answer") from None
 
         state = request.scope.setdefault("state", {})
         state["strongroom.door"], state["strongroom.carry_out"] = door, carry_out

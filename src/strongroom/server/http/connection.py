@@ -142,7 +142,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the library's words are not ours
-        self._refuse(InvalidRequest("this is no HTTP request that can be read"))
+        self._refuse(InvalidRequest("the request is not valid HTTP/1.1 or HTTP/1.0"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -185,7 +185,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.cycle.response_started:
             self.transport.close()
         else:
-            self._refuse(RequestTooSlow("the request's body came too slowly", hint="send it again"))
+            self._refuse(
+                RequestTooSlow(
+                    f"the request's body did not arrive within {self.options.body_seconds:g} seconds",
+                    hint="send it again, or in smaller batches",
+                )
+            )
 
     def _refuse(self, error: StrongroomError) -> None:
         """Answer without the application, and close."""

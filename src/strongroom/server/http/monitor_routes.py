@@ -50,8 +50,8 @@ class MonitorRoutes:
     async def metrics(self, request: HttpRequest) -> HttpAnswer:
         if not request.is_local:
             raise UnknownRoute(
-                "the figures are shown to callers on the server's own machine only",
-                hint="scrape them there, at 127.0.0.1 and this port, or have a proxy on that machine pass them on",
+                "/metrics answers only requests from the server's own machine",
+                hint="scrape it there, at 127.0.0.1 and this port, or through a proxy on that machine",
             )
         if self._scrape is None or self._scrape.done():
             self._scrape = self._executor().run(self._metrics.text)  # concurrent callers share one scrape

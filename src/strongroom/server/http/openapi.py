@@ -41,8 +41,8 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Strongroom",
             "version": version("strongroom"),
-            "description": "Gated memory for AI agents. Whose memory, which operations and which namespaces: the cap "
-            "says it; no field of a memory call names an actor.",
+            "description": "Gated memory for AI agents. The cap says whose memory a call reaches, with which "
+            "operations and in which namespaces; no field of a memory call names an actor.",
         },
         "paths": paths,
         "components": {
@@ -91,8 +91,8 @@ def _say_what_may_be_left_out(kind: type[msgspec.Struct], schema: dict[str, Any]
 
 _OPEN = {
     "/healthz": "Whether the process answers.",
-    "/readyz": "Whether store, keys and log answer.",
-    "/metrics": "Figures for Prometheus, to callers on this machine only.",
+    "/readyz": "Whether store, keys and log are working.",
+    "/metrics": "Metrics for Prometheus, only for callers on this machine.",
     "/openapi.json": "This document.",
 }
 
@@ -156,7 +156,7 @@ def _profile_parameters(kind: type[api.Call[Any]]) -> list[dict[str, Any]]:
     namespace = {
         "name": "namespace",
         "in": "query",
-        "description": "Which namespace; may be left out with a cap for one.",
+        "description": "The namespace; may be left out if the cap covers only one.",
         "schema": text,
     }
     if kind is api.ReadProfile:
@@ -164,7 +164,7 @@ def _profile_parameters(kind: type[api.Call[Any]]) -> list[dict[str, Any]]:
     match = {
         "name": "If-Match",
         "in": "header",
-        "description": "The ETag that the profile must still have; leave it out where none was written yet.",
+        "description": "The ETag that the profile must still have; leave it out if there is no profile yet.",
         "schema": {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
     }
     return [namespace, match]
@@ -177,7 +177,7 @@ def _open_operation(path: str, summary: str) -> dict[str, Any]:
         "tags": ["service"],
         "summary": summary,
         "responses": {
-            "200": {"description": "Yes.", "content": {kind: {"schema": {}}}},
+            "200": {"description": "OK.", "content": {kind: {"schema": {}}}},
             "default": {
                 "description": "Refused, or not ready.",
                 "content": {"application/json": {"schema": {"$ref": _REF.format(name="Refusal")}}},

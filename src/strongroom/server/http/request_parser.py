@@ -85,25 +85,28 @@ class HttpRequest:
         if len(self.headers) != len(self.scope["headers"]):
             names = [name for name, _ in self.scope["headers"]]
             if any(names.count(name) > 1 for name in _ONCE):
-                raise InvalidRequest("a header that may come once came twice")
+                raise InvalidRequest("a header that must be unique was sent twice")
         if host_name(self.headers.get(b"host", b"")) not in options.hosts:
             raise HostRefused(
-                "this server does not answer to that Host", hint="its operator can add the name with --host-name"
+                "this server does not accept that host name", hint="its operator can add it with --host-name"
             )
         origin = self.headers.get(b"origin")
         if origin is not None and origin.decode("latin-1") not in options.origins:
             raise OriginRefused(
-                "this server does not answer to web pages of that Origin", hint="its operator can add it with --origin"
+                "this server does not accept calls from web pages of that origin",
+                hint="its operator can add it with --origin",
             )
 
     def cap(self) -> str:
         """The token in the Authorization header, unverified."""
         given = self.headers.get(b"authorization")
         if not given:
-            raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")
+            raise CapMissing("the request has no cap", hint="send one as `Authorization: Bearer <cap>`")
         scheme, _, token = given.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
-            raise CapMalformed("the Authorization header holds no bearer token", hint="send `Bearer <cap>`")
+            raise CapMalformed(
+                "the Authorization header has no bearer token", hint="send `Authorization: Bearer <cap>`"
+            )
         return token
 
     async def body(self, options: Options, prove: Callable[[int], Awaitable[object]]) -> bytes:
@@ -144,7 +147,7 @@ class HttpRequest:
     def check_bodiless(self) -> None:
         """Refuse a body where none belongs: nobody would read it, and it would be parsed as the next request."""
         if self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers:
-            raise InvalidRequest("a GET has no body")
+            raise InvalidRequest("a GET request must not have a body")
 
     def check_json(self) -> None:
         """Refuse a body that is not declared as JSON, because a web form can be sent by any page."""
@@ -181,12 +184,12 @@ def _whole(body: bytes, told: bytes | None, options: Options) -> bytes:
     if len(body) > options.body_limit:
         raise _too_large(options)
     if told is not None and told != b"%d" % len(body):
-        raise InvalidRequest("the body is not as long as its head says")
+        raise InvalidRequest("the body does not have the length in Content-Length")
     return body
 
 
 def _too_large(options: Options) -> BodyTooLarge:
-    return BodyTooLarge(f"a body is at most {options.body_limit} bytes", hint="send several")
+    return BodyTooLarge(f"the body is larger than {options.body_limit} bytes", hint="send several smaller requests")
 
 
 class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,9 +212,11 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
 
     def read(request: HttpRequest, body: bytes) -> api.Call[Any]:
         if request.query:
-            raise InvalidRequest("this route takes no query", hint="put the fields into the body")
+            raise InvalidRequest("this path takes no query string", hint="put the fields into the body")
         if not body and kind is api.Erase:
-            raise InvalidRequest("say what to erase", hint="send {} for all that the cap covers")
+            raise InvalidRequest(
+                "the body must say what to erase", hint="send {} to erase everything that the cap covers"
+            )
         found: api.Call[Any] = decode(body or b"{}")
         return found
 
@@ -221,7 +226,7 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
 def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
     """A decoder of bodies whose errors name the fields it takes, and repeat nothing of the input."""
     decoder = msgspec.json.Decoder(kind)
-    takes = f"its fields are {', '.join(kind.__struct_fields__)}" if kind.__struct_fields__ else "it has no fields"
+    takes = f"the fields are {', '.join(kind.__struct_fields__)}" if kind.__struct_fields__ else "send {}"
 
     def decode(body: bytes) -> Any:
         try:
@@ -229,7 +234,7 @@ def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
         except msgspec.ValidationError as error:
             where = _WHERE.search(str(error))
             place = "" if where is None else f" at {where[1]}"
-            raise InvalidRequest(f"the body is not what this route takes{place}", hint=takes) from None
+            raise InvalidRequest(f"the body has a wrong or missing field{place}", hint=takes) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidRequest("the body is not JSON", hint=takes) from None
         check_unique_keys(body)
@@ -258,7 +263,7 @@ def _namespace(request: HttpRequest) -> str | None:
     if not pairs:
         return None
     if len(pairs) > 1 or pairs[0][0] != "namespace":
-        raise InvalidRequest("the query is at most ?namespace=NAME")
+        raise InvalidRequest("the query string may only be ?namespace=NAME")
     return pairs[0][1]
 
 
@@ -267,9 +272,13 @@ def _version(request: HttpRequest) -> str:
     given = request.headers.get(b"if-match")
     if given is None:
         if request.headers.get(b"if-none-match", b"*").strip() != b"*":
-            raise InvalidRequest("If-None-Match can only be *", hint="name the version to replace with If-Match")
+            raise InvalidRequest(
+                "If-None-Match can only be *", hint="to replace a version, name it with If-Match instead"
+            )
         return ""
     found = _ETAG.fullmatch(given.strip())
     if found is None:
-        raise InvalidRequest('If-Match is one ETag as a GET gave it, such as "0123…"')
+        raise InvalidRequest(
+            "If-Match must be a single ETag", hint='use the ETag of a GET of this profile, such as "0123…"'
+        )
     return found[1].decode()

@@ -10,7 +10,7 @@ from strongroom.server.mcp import tool_answers
 
 PROFILE = "strongroom://profile"
 _TEXT = "text/plain"
-_ABOUT = "What the owner approved as background about themselves"
+_ABOUT = "Background about the owner, written or approved by them"
 
 
 def list_resources() -> list[types.Resource]:

@@ -38,7 +38,7 @@ def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[No
     async def ask(context: Context, question: McpCall[R]) -> R:
         state = context.request.scope.get("state", {}) if context.request is not None else {}
         if DOOR not in state:
-            raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")
+            raise CapMissing("the request has no cap", hint="send one as `Authorization: Bearer <cap>`")
         answer: R = await state[CARRY_OUT](question.asking(state[DOOR]), question.kind.op)
         return answer
 
@@ -61,7 +61,7 @@ def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[No
 
 
 def _only_post() -> Response:
-    error = MethodRefused("this address takes POST only")
+    error = MethodRefused("this path takes only POST", hint="use POST")
     body = msgspec.json.encode(api.Refusal.of(error))
     return Response(body, api.STATUS[error.reason], {"Allow": "POST"}, "application/json")
 
@@ -88,7 +88,7 @@ def _unrepeating(send: Send) -> Send:
 async def _replaced(body: bytes, start: Message, send: Send) -> None:
     error = msgspec.json.decode(body) if body else {}
     if error.get("id") is None and error.get("error", {}).get("code") in _ABOUT_THE_BODY:
-        error["error"] = {"code": error["error"]["code"], "message": "the body is not a message of the protocol"}
+        error["error"] = {"code": error["error"]["code"], "message": "the body is not an MCP message"}
         body = msgspec.json.encode(error)
     headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
     await send({**start, "headers": [*headers, (b"content-length", str(len(body)).encode())]})

@@ -68,7 +68,7 @@ class ListedLine(msgspec.Struct, frozen=True):
 
 
 class ListedLines(msgspec.Struct, frozen=True):
-    """One page of lines in id order. `next`, if there is more, is the `after` of the next page."""
+    """One page of lines in id order. If there are more, `next` is the `after` of the next page."""
 
     lines: tuple[ListedLine, ...]
     next: str | None
@@ -96,8 +96,8 @@ def put_answer(receipts: api.Receipts, mark: str) -> Answer:  # noqa: ARG001 - n
     found = receipts.receipts[0]
     receipt: Receipt = msgspec.structs.replace(found, id=_name(found.id), namespace=_name(found.namespace))
     if receipt.forgotten:
-        return receipt, f"Not remembered: line {receipt.id} was forgotten before, and stays so."
-    was = "was remembered already" if receipt.duplicate else "is remembered"
+        return receipt, f"Not stored: line {receipt.id} was forgotten before, and its id cannot be used again."
+    was = "was already stored" if receipt.duplicate else "is stored"
     return receipt, f"The line {was} as {receipt.id} in {receipt.namespace}."
 
 
@@ -114,9 +114,9 @@ def list_answer(listing: Listing, mark: str) -> Answer:
     after = None if listing.next is None else _name(listing.next)
     answer = ListedLines(tuple(map(_listed, lines)), after)
     if not lines:
-        return answer, "There are no such lines."
+        return answer, "No lines match."
     text = f"{fence.NOTICE}\n{fence.wrap_infos(lines, mark)}"
-    return answer, text if after is None else f"{text}\nThere are more: after={after}"
+    return answer, text if after is None else f"{text}\nThere are more lines: call again with after={after}"
 
 
 def forget_answer(forgotten: Forgotten, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
@@ -135,12 +135,12 @@ def snapshot_answer(snapshot: Snapshot, mark: str) -> Answer:
 def profile_text(snapshot: Snapshot, mark: str) -> str:
     """The profiles of a snapshot as text."""
     if not snapshot.profiles:
-        text = "No profile was written yet."
+        text = "There is no profile yet."
     else:
         profiles = [msgspec.structs.replace(one, namespace=_name(one.namespace)) for one in snapshot.profiles]
         text = f"{fence.PROFILE_NOTICE}\n{fence.wrap_profiles(profiles, mark)}"
     left_out = ", ".join(map(_name, snapshot.left_out))
-    return f"{text}\nLeft out, for lack of room: {left_out}" if left_out else text
+    return f"{text}\nLeft out, because there was no room: {left_out}" if left_out else text
 
 
 def _named(line: _L) -> _L:

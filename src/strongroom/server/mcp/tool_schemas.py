@@ -20,7 +20,7 @@ from strongroom.server.mcp import tool_answers
 
 _Namespaces = Annotated[
     tuple[str, ...] | None,
-    Meta(description="Look only in these namespaces. Leave it out for all that your cap covers; others are denied."),
+    Meta(description="Only these namespaces. Leave it out for all that your cap covers; any other is denied."),
 ]
 _Since = Annotated[datetime | None, Meta(description="Only lines from this moment on, RFC 3339 with a time zone.")]
 _Until = Annotated[datetime | None, Meta(description="Only lines before this moment, RFC 3339 with a time zone.")]
@@ -43,9 +43,9 @@ class PutArguments(Arguments, frozen=True, kw_only=True):
     ] = None
     session: Annotated[str | None, Meta(description="The conversation that this belongs to, if it has a name.")] = None
     author: Annotated[str, Meta(description="Who said it, such as the user's name.")] = ""
-    kind: Annotated[Kind, Meta(description="What it is: a note unless told otherwise.")] = Kind.NOTE
+    kind: Annotated[Kind, Meta(description="What it is; by default a note.")] = Kind.NOTE
     id: Annotated[
-        str | None, Meta(description="A ULID of your own, so that sending the line again cannot store it twice.")
+        str | None, Meta(description="A ULID that you choose, so that sending the line again cannot store it twice.")
     ] = None
     time: Annotated[
         datetime | None, Meta(description="When it happened, RFC 3339 with a time zone. Leave it out for now.")
@@ -71,7 +71,7 @@ class GetArguments(Arguments, frozen=True, kw_only=True):
     k: Annotated[
         Annotated[int, Meta(ge=1)] | None,  # 0 only loads lines, which is of no use to a model
         Meta(
-            description=f"How many lines at most: {model.K_DEFAULT} unless told, up to {model.K_LIMIT}.",
+            description=f"How many lines at most; by default {model.K_DEFAULT}, up to {model.K_LIMIT}.",
             extra_json_schema={"minimum": 1, "maximum": model.K_LIMIT},
         ),
     ] = None

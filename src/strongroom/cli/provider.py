@@ -25,7 +25,7 @@ from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.model import pluralize
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
-_HOME = click.option("--home", metavar="DIR", help="The runtime's home; by default HERMES_HOME, or ~/.hermes.")
+_HOME = click.option("--home", metavar="DIR", help="The runtime's home; by default HERMES_HOME, or .hermes in yours.")
 
 
 class ProviderRow(msgspec.Struct, frozen=True):

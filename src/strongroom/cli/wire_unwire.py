@@ -166,10 +166,10 @@ def _lines(report: WireReport) -> Iterator[str]:
     if report.wall and report.changed:
         yield ""
         if not report.is_new:
-            yield f"{_START} What lies beyond the gate is as before: `--json` lists it, and docs/hermes.md."
+            yield f"{_START} What the gate does not protect is as before: `--json` and docs/hermes.md list it."
             return
         yield report.wall
         yield _START
         yield ""
-        yield "Beyond the gate, in Hermes itself, and what closes it:"
+        yield "What the gate does not protect in Hermes itself, and what closes it:"
         yield from (f"  {one.what}\n    {one.closed_by}" for one in report.beyond)

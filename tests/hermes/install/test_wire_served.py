@@ -121,7 +121,7 @@ def test_only_a_cap_is_here_and_a_second_run_keeps_it(
 ) -> None:
     path = given(home)
     said = wired(cli, "--url", server.url, "--cap-file", str(path))
-    assert "The keys are with the server" in said["wall"]
+    assert "The keys are on the server" in said["wall"]
     found = read_policy(hermes)
     assert (found.vault, found.url, found.namespaces) == ("", server.url, ("personal", "travel"))
     assert found.inbox.startswith("age1")

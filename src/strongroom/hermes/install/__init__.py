@@ -1,1 +1,1 @@
-"""Setting a runtime up: its policy, its cap, the plugin in its home, and taking all of that away again."""
+"""Set up a Hermes home: its policy, its cap and the plugin; and undo that."""

@@ -1,7 +1,7 @@
-"""The cap that `wire` gives to a home: minted by the vault on this machine, or given by a server's owner.
+"""The step of `wire` that gives a home its cap: minted by the local vault, or given by the owner of a server.
 
-It is kept if it will do and the vault accepts it, and replaced if not. What is at its place and is no cap is somebody's
-and stays.
+An existing cap is kept if it covers what it should and the vault accepts it; otherwise it is replaced. A file in its
+place that is not a cap is never overwritten.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strongroom.model import pluralize
 from strongroom.vault.vault import Vault
 
 _DAY = 86_400
-_UNKNOWN = "the vault does not know the old one, or it is void"
-_REFUSED = "the vault refuses the old one"
+_UNKNOWN = "the old one is void, or unknown to the vault"
+_REFUSED = "the vault refused the old one"
 
 
 def keep_cap(work: Work) -> StepResult:
-    """Have a cap for every actor of this home in its file, and the state directory beside it."""
+    """Make sure that the home's cap, for all its actors, is in its file, and claim the state directory."""
     runtime_cap.own_in(work.places.cap)
     return _given(work) if work.url else _minted(work)
 
@@ -32,9 +32,9 @@ def keep_cap(work: Work) -> StepResult:
 def _given(work: Work) -> StepResult:
     token = work.token
     if token is None:
-        raise InvalidRequest("no cap was found")
+        raise InvalidRequest("no cap was found", hint="name its file with --cap-file")
     if runtime_cap.read_held(work.places.cap) == token and is_claimed(work.places, work.home):
-        return StepResult(StepState.SKIP, f"{work.places.cap} holds it already")
+        return StepResult(StepState.SKIP, f"the cap is already in {work.places.cap}")
 
     def store() -> None:
         former = runtime_cap.read_held(work.places.cap)
@@ -45,7 +45,7 @@ def _given(work: Work) -> StepResult:
 
 
 def _revoke_former(work: Work, former: Token | None) -> None:
-    """A cap of a vault that this home leaves is revoked there, if that vault still opens."""
+    """When a home moves to another vault, revoke its cap in the former one, if that still opens."""
     left = work.policy.vault if work.policy is not None else ""
     if former is None or not left or left == work.vault:
         return
@@ -55,14 +55,14 @@ def _revoke_former(work: Work, former: Token | None) -> None:
 
 def _minted(work: Work) -> StepResult:
     if work.look_only and not _is_vault_there(work):
-        return StepResult(StepState.DRIFT, "there is no vault yet, and so no cap")
+        return StepResult(StepState.DRIFT, "to do: a cap, once there is a vault")
     vault = work.opened(work.vault)
     held = runtime_cap.read_held(work.places.cap)
     why = _why_another(work, vault, held)
     if held is not None and not why:
         work.token = held
         return _with_state(
-            work, StepResult(StepState.SKIP, f"{work.places.cap} holds one for {_days(work, held)} more days")
+            work, StepResult(StepState.SKIP, f"the cap in {work.places.cap} is valid for {_days(work, held)} more days")
         )
 
     def mint() -> None:
@@ -99,14 +99,14 @@ def _why_unfit(work: Work, held: Token) -> str:
 
 
 def _why_shut_out(vault: Vault, held: Token) -> str:
-    """Whose memory the cap no longer opens; after `revoke_actor`, for instance."""
+    """Why another cap is needed, if an actor's caps were revoked after this one was issued; else empty."""
     whose = vault.shut_out(runtime_cap.claims_of(held).links[0])
     others = f" and of {pluralize(len(whose) - 1, 'other actor')}" if len(whose) > 1 else ""
     return f"caps of {whose[0]}{others} were revoked after the old one was issued" if whose else ""
 
 
 def _why_refused(work: Work, vault: Vault, held: Token) -> str:
-    """Have the vault judge the cap, and tell its inbox key: what the policy says of that, others may have written."""
+    """Check the cap by a request to the vault, which also returns the inbox key: the one in the policy is untrusted."""
     try:
         work.inbox = _inbox(work, vault, held)
     except Denied:
@@ -125,7 +125,7 @@ def _days(work: Work, held: Token) -> int:
 def _with_state(work: Work, otherwise: StepResult) -> StepResult:
     if is_claimed(work.places, work.home):
         return otherwise
-    return work.do(f"{work.places.state} is this home's", lambda: claim(work.places, work.home))
+    return work.do(f"{work.places.state} belongs to this home", lambda: claim(work.places, work.home))
 
 
 def _store(work: Work, token: Token) -> None:

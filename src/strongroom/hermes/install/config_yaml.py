@@ -1,8 +1,8 @@
-"""config.yaml: what Hermes' own settings say, and one key of them changed with every other byte left as it was.
+"""Read Hermes' config.yaml, and change one key of it without touching any other byte.
 
-ruamel.yaml says where in the text a value stands; only that place is replaced, so comments, order, quotes, indentation
-and line ends stay. The new text is read again and must mean the old one but for that key: what cannot be changed so
-(an alias, a document that is no mapping) is refused, with the file untouched. Pure; see `filing` for the disk.
+ruamel.yaml gives the position of a value, and only that part of the text is replaced, so comments, order, quotes,
+indentation and line ends stay. The new text is parsed and must differ in that key only; if it cannot be changed like
+this (an alias, a document that is not a mapping), it is refused. Pure functions; see `home_files` for the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest
 
 FILE = "config.yaml"
-_MEND = "mend it first; nothing was changed"
+_MEND = "fix the file, then run this again; nothing was changed"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _HOOK = re.compile(r"\A(?>.*?\bstrongroom\b).*\bhook\b", re.DOTALL)
 _INJECT = re.compile(r"\A(?>.*?\bstrongroom\b).*\bhook\s+memory-inject\b", re.DOTALL)
@@ -25,7 +25,7 @@ _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n")
 
 
 def read(text: str) -> dict[str, Any]:
-    """What a config.yaml says. An empty one says nothing; one that Hermes could not read either is refused."""
+    """Parse a config.yaml. An empty one gives an empty dict. Raises `InvalidRequest` if Hermes could not read it."""
     reader = _reader("safe")
     from ruamel.yaml.error import YAMLError
 
@@ -36,7 +36,7 @@ def read(text: str) -> dict[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise InvalidRequest(f"{FILE} is no mapping of settings", hint=_MEND)
+        raise InvalidRequest(f"{FILE} is not a mapping of settings", hint=_MEND)
     return found
 
 
@@ -47,12 +47,12 @@ def _reader(kind: str) -> Any:
         if missing.name is None or missing.name.partition(".")[0] != "ruamel":
             raise
         install = f"{sys.executable} -m {how_to_install('hermes')}"
-        raise InvalidRequest("setting Hermes up needs ruamel.yaml", hint=install) from None
+        raise InvalidRequest("setting up Hermes needs the package ruamel.yaml", hint=install) from None
     return YAML(typ=kind, pure=True)
 
 
 def provider_in(settings: Mapping[str, Any]) -> str | None:
-    """The provider that is switched on; "" if that is switched off, None if nothing is said of it."""
+    """The value of memory.provider: "" if it is switched off, None if it is not set."""
     memory = settings.get("memory")
     if not isinstance(memory, dict) or "provider" not in memory:
         return None
@@ -60,7 +60,7 @@ def provider_in(settings: Mapping[str, Any]) -> str | None:
 
 
 def injects(settings: Mapping[str, Any]) -> bool:
-    """Whether a shell hook injects memory too: with the provider on, all of it would come twice."""
+    """Whether a shell hook injects memory: together with the provider, the model would get every line twice."""
     return any(_INJECT.search(text) for text in _texts(settings.get("hooks")))
 
 
@@ -70,7 +70,7 @@ def has_hooks(settings: Mapping[str, Any]) -> bool:
 
 
 def with_provider(text: str, name: str) -> str:
-    """The text with `memory.provider` set to a name, and nothing else changed."""
+    """The text with `memory.provider` set to `name`. Raises `InvalidRequest` if that cannot be done safely."""
     wanted = read(text)
     if provider_in(wanted) == name:
         return text
@@ -78,8 +78,8 @@ def with_provider(text: str, name: str) -> str:
     changed = _spliced(text, name) if memory is None or isinstance(memory, dict) else None
     if changed is None or not _means(changed, {**wanted, "memory": {**(memory or {}), "provider": name}}):
         raise InvalidRequest(
-            f"memory.provider in {FILE} is written in a way that is not changed from outside",
-            hint=f"set it by hand, `provider: {_scalar(name)}` below `memory:`, and run this again",
+            f"memory.provider in {FILE} is written in a way that cannot be changed automatically",
+            hint=f"set it by hand: `provider: {_scalar(name)}` below `memory:`; then run this again",
         )
     return changed
 
@@ -92,7 +92,7 @@ def _means(text: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _spliced(text: str, name: str) -> str | None:
-    """The text with the key put where it belongs; None where that place is not in the text."""
+    """The text with the key inserted or replaced; None if its place is an alias or otherwise not in the text."""
     root = _reader("rt").compose(text)
     pair = f"provider: {_scalar(name)}"
     if root is None:
@@ -122,14 +122,14 @@ def _replaced(text: str, key: Any, value: Any, scalar: str) -> str | None:
     start, end = value.start_mark.index, value.end_mark.index
     if start < key.end_mark.index:
         return None
-    if start == end:  # nothing stands there: the marks are on the next line
+    if start == end:  # the value is empty: its marks are on the next line
         start = end = text.index(":", key.end_mark.index) + 1
         scalar = f" {scalar}"
     return text[:start] + scalar + text[end:]
 
 
 def _within(text: str, mapping: Any, pair: str) -> str:
-    """The pair as the first of a mapping, in that mapping's own manner."""
+    """Insert the pair as the first of a mapping, in the mapping's own style."""
     if mapping.flow_style:
         at = text.index("{", mapping.start_mark.index) + 1
         return f"{text[:at]}{pair}{', ' if mapping.value else ''}{text[at:]}"
@@ -149,7 +149,7 @@ def _newline(text: str) -> str:
 
 
 def _scalar(name: str) -> str:
-    """A name as YAML writes it: plain where that is a text for every reader."""
+    """A name as a YAML scalar: plain if every parser reads it as a string, else quoted."""
     plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _WORDS
     return name if plain else "'" + name.replace("'", "''") + "'"
 
@@ -166,7 +166,9 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """Which line is wrong, and never what stands in it: the file may hold keys. Signs of YAML itself may be named."""
+    """The problem and its line number, without text from the file, which may hold secrets. YAML's own signs may be
+    named.
+    """
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", "") or "")
     is_plain = all(len(one) < 2 or one.startswith("<") for pair in _QUOTED.findall(problem) for one in pair)

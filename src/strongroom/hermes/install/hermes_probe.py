@@ -1,6 +1,6 @@
-"""Hermes' own Python: finding it, and asking it what it can do, in a child process that changes nothing.
+"""Find the Python that runs Hermes, and ask it in a child process what it can import. Nothing is changed.
 
-`strongroom` may be installed elsewhere than Hermes, so what matters is what that Python can import.
+`strongroom` may be installed in another environment than Hermes, so what counts is what Hermes' Python can import.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from strongroom.host.plugins import hermes_stubs
 
 LEAST = (0, 19)
 PATIENCE = 120.0
-"""Seconds after which a child counts as hung: a cold start of Hermes takes a few."""
+"""Seconds to wait for a child process. A cold start of Hermes takes a few."""
 MARK = "strongroom-wire:"
-"""What the line begins with on which a child says what it found."""
+"""The prefix of the line on which a child process prints its result."""
 _SCRIPT_LIMIT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Hermes:
-    """A Hermes that was found: modules that its Python cannot import, and why it cannot import the provider."""
+    """An installed Hermes. `lacks`: modules its Python cannot import; `broken`: why it cannot import the provider."""
 
     python: Path
     version: str
@@ -38,21 +38,22 @@ class Hermes:
     lacks: frozenset[str]
     broken: str
     platforms: frozenset[str] = frozenset()
-    """The chat platforms that it knows; empty if it does not say."""
+    """The chat platforms that it supports; empty if unknown."""
 
     @property
     def is_tested(self) -> bool:
-        """Whether it is of a version that this was made for, or later."""
+        """Whether its version is at least the first one this was tested with."""
         numbers = re.findall(r"\d+", self.version)[:2]
         return tuple(map(int, numbers)) >= LEAST
 
 
 def find(python: str | None = None, path: str | None = None) -> Hermes:
-    """The Hermes that `hermes` starts: of this Python's environment, else of the search path."""
+    """Find Hermes: in the environment of this Python, else by the `hermes` on the search path."""
     found = Path(python) if python else _own() or _on_path(path)
     if found is None:
         raise InvalidRequest(
-            "no `hermes` is on the search path", hint="install Hermes, or name the Python that runs it with --python"
+            "there is no `hermes` on the search path",
+            hint="install Hermes, or name the Python that runs it with --python",
         )
     said = ask(found, ("-c", _PROBE))
     if not said["hermes"]:
@@ -63,7 +64,7 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
 
 
 def _own() -> Path | None:
-    """This Python, if Hermes is installed in it. A process that hosts providers has modules of its names without."""
+    """This Python, if Hermes is installed in it. Stubs with its module names, as in a provider host, do not count."""
     return Path(sys.executable) if sys.executable and hermes_stubs.elsewhere("hermes_cli") is not None else None
 
 
@@ -73,7 +74,7 @@ def _on_path(path: str | None) -> Path | None:
 
 
 def python_of(script: Path, depth: int = 0) -> Path:
-    """The Python that a script starts: by its first line, or by the program that it hands over to."""
+    """The Python that a script runs with: by its first line, or by the program that it executes."""
     try:
         text = script.read_bytes()[:_SCRIPT_LIMIT].decode("utf-8", "replace")
     except OSError as error:
@@ -87,11 +88,11 @@ def python_of(script: Path, depth: int = 0) -> Path:
     beside = script.resolve().parent / "python"
     if beside.exists():
         return beside
-    raise InvalidRequest(f"which Python {script} starts is not plain", hint="name it with --python")
+    raise InvalidRequest(f"cannot find out which Python {script} runs with", hint="name it with --python")
 
 
 def _commands(text: str) -> list[list[str]]:
-    """The commands that a script's first line and its `exec` lines start."""
+    """The commands in a script's first line and its `exec` lines."""
     found = []
     for line in text.splitlines():
         command = re.match(r"#!\s*(.+)|\s*'*exec'*\s+(.+)", line)
@@ -107,7 +108,7 @@ def _commands(text: str) -> list[list[str]]:
 
 
 def ask(python: Path, program: Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run a program (`-c` or `-m`, and its arguments) in a Python and take the JSON object that it says last."""
+    """Run a program (`-c` or `-m` and its arguments) in a Python and return the JSON object that it prints last."""
     command = [str(python), "-B", "-P", *program]
     try:
         done = subprocess.run(  # noqa: S603 - the Python that the user runs Hermes with
@@ -119,17 +120,21 @@ def ask(python: Path, program: Sequence[str], environ: Mapping[str, str] | None 
             env={**os.environ, **(environ or {})},
         )
     except subprocess.TimeoutExpired:
-        raise ProviderUnavailable(f"{python} did not answer within {PATIENCE:.0f} s") from None
+        raise ProviderUnavailable(
+            f"{python} did not answer within {PATIENCE:.0f} seconds", hint="run this again, or check that Hermes starts"
+        ) from None
     except OSError as error:
-        raise InvalidRequest(f"{python} does not start: {error.strerror}", hint="name another with --python") from None
+        raise InvalidRequest(f"cannot start {python}: {error.strerror}", hint="name another with --python") from None
     for line in reversed(done.stdout.decode("utf-8", "replace").splitlines()):
         if line.startswith(MARK):
             found: dict[str, Any] = json.loads(line.removeprefix(MARK))
             return found
-    raise ProviderUnavailable(f"{python} ended with code {done.returncode} and said nothing")
+    raise ProviderUnavailable(
+        f"{python} ended with exit code {done.returncode} and without an answer", hint="check that Hermes starts"
+    )
 
 
-# A text, since strongroom itself may be missing in the Python that is asked.
+# Source text, not a module: strongroom may not be installed in that Python.
 _PROBE = (
     """
 import json

@@ -1,7 +1,7 @@
-"""What `wire` writes into a home, one thing at a time: the policy, the plugin, and last the switch in config.yaml.
+"""The steps of `wire` that write into a home: the policy, the plugin, and last the provider in config.yaml.
 
-Each is written whole or not at all, and only if it is not so already. Hermes changes its behaviour at the last one
-only, so a run that was cut short is finished by another.
+Each is idempotent, and a file is written completely or not at all. Hermes' behaviour changes only with the last step,
+so an interrupted run can be finished by another.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ BACKUP = "config.yaml.before-strongroom"
 
 
 def keep_policy(work: Work) -> StepResult:
-    """Have a policy that says where things are; all else in it is the owner's."""
+    """Write the policy, or update its first part; the rest of it is the owner's and stays."""
     wanted = wanted_policy(work)
     if wanted == work.policy_text:
         return StepResult(StepState.SKIP, f"{work.policy_path} is up to date")
     policies.read(wanted, str(work.policy_path))
-    did = "written" if work.policy_text is None else "brought up to date"
+    did = "written" if work.policy_text is None else "updated"
     done = work.do(f"{work.policy_path} is {did}", lambda: _write_policy(work, wanted), hint=_sealed(work))
     return _doubted(work, done)
 
 
 def _write_policy(work: Work, wanted: str) -> None:
-    if work.policy_text is None:  # what was imported before went to a vault of which nothing is known
+    if work.policy_text is None:  # files imported before went into a vault that is no longer known
         forget_marks(work.home.path)
     replace_text(work.policy_path, wanted)
 
 
 def _doubted(work: Work, done: StepResult) -> StepResult:
-    """The same with a warning, where an account is on a platform that this Hermes does not know."""
+    """The result, with a warning if one of the --me accounts is on a platform that this Hermes does not have."""
     known = work.hermes.platforms if work.hermes is not None else frozenset[str]()
     strange = [one for one in work.request.me if known and one.partition(":")[0] not in known]
     if not strange:
         return done
     platform = strange[0].partition(":")[0]
-    doubt = f"Hermes has no platform {platform}: if that is misspelled, take {strange[0]} out of people.me there"
+    doubt = f"Hermes has no platform {platform}: if it is misspelled, remove {strange[0]} from people.me in this file"
     hint = f"{done.hint}; {doubt}" if done.hint else doubt
     return replace(done, state=StepState.WARN if done.changed else done.state, hint=hint)
 
@@ -60,13 +60,13 @@ def _sealed(work: Work) -> str:
         return ""
     if work.policy.url != work.url or work.policy.vault != work.vault:
         cap = f"a cap minted --for {work.scope}{policies.OWNER} --ops list,get,snapshot"
-        stays = "what was remembered so far stays in that one"
-        return f"this is another vault than before: {stays} (`strongroom export` there, with {cap})"
-    return "it named another inbox key than the vault's: what was sealed to that one cannot be delivered"
+        stays = "what was remembered so far stays in the former vault"
+        return f"this is another vault than before: {stays} (to copy it, run `strongroom export` there with {cap})"
+    return "the policy had another inbox key than the vault: turns sealed to that key cannot be stored"
 
 
 def wanted_policy(work: Work) -> str:
-    """The text of the policy as it should be."""
+    """The text that the policy should have."""
     wiring = Wiring(
         profile=work.home.profile,
         vault=work.vault,
@@ -91,7 +91,7 @@ def wanted_policy(work: Work) -> str:
 
 
 def _kept_up(text: str, table: str, key: str, value: toml_edit.Value) -> str:
-    """The text with a key as it should be; one that is missing and would be empty stays missing."""
+    """The text with the key set. A missing key is not added if its value would be empty."""
     data = tomllib.loads(text)
     held = data.get(table, {}) if table else data
     return text if not value and key not in held else toml_edit.set_key(text, table, key, value)
@@ -111,13 +111,13 @@ def _unique(accounts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def keep_plugin(work: Work) -> StepResult:
-    """Have the plugin's files in the home."""
+    """Write the plugin's files that are missing or different."""
     place = plugin_files.directory(work.home.path)
     names = plugin_files.differing_files(work.home.path)
     strange = [name for name in plugin_files.foreign(work.home.path) if name in names]
     if strange:
         raise InvalidRequest(
-            f"{place / strange[0]} is there and is not ours", hint="move it away: the plugin needs that name"
+            f"{place / strange[0]} was not written by Strongroom", hint="move it away: the plugin needs that name"
         )
     if not names:
         return StepResult(StepState.SKIP, f"{place} is up to date")
@@ -128,13 +128,13 @@ def keep_plugin(work: Work) -> StepResult:
 
 
 def switch_on(work: Work) -> StepResult:
-    """Make Strongroom the provider in config.yaml, and keep what stood there before."""
+    """Set memory.provider in config.yaml to strongroom, and save the former value for `unwire`."""
     text = read_text(work.config_path) or ""
     wanted = config_yaml.with_provider(text, plugin_files.NAME)
     if wanted == text:
         return StepResult(StepState.SKIP, "memory.provider is strongroom")
     before = config_yaml.provider_in(config_yaml.read(text))
-    was = f", and was {before}: `strongroom unwire hermes` puts that back" if before else ""
+    was = f"; it was {before}, and `strongroom unwire hermes` restores that" if before else ""
 
     def write() -> None:
         _remember(work, before, had_file=work.config_path.exists())
@@ -146,7 +146,7 @@ def switch_on(work: Work) -> StepResult:
 
 
 def _remember(work: Work, before: str | None, *, had_file: bool) -> None:
-    """Keep which provider there was: config.yaml itself is rewritten by others, who drop comments."""
+    """Save the former provider in a file: a comment in config.yaml could be lost when others rewrite it."""
     said = json.dumps({"provider": before, "had_file": had_file}) + "\n"
     if read_text(work.places.before) == said:
         return

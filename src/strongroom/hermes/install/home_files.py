@@ -1,4 +1,4 @@
-"""Files of a runtime's home: read whole, replaced whole and durably, never through a link that leads out of it."""
+"""Read and replace files of a runtime's home, completely and durably, never through a link that leads out of it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _LIMIT = 4 << 20
 
 
 def inside(home: Path, path: Path) -> Path:
-    """Where a file of a home really is. One that a link leads out of the home is refused: others may own that place."""
+    """The real path of a file in a home. Raises `InvalidRequest` if a link leads out: others may own that place."""
     real, base = path.resolve(), home.resolve()
     if not real.is_relative_to(base):
         raise InvalidRequest(
-            f"{path} leads out of {home}, to {real}",
-            hint="replace the link by the file itself: what is outside the home is not changed from here",
+            f"{path} is a link that leads out of {home}, to {real}",
+            hint="replace the link by the file itself: files outside the home are not changed",
         )
     return real
 
 
 def is_within(path: Path, home: Path) -> bool:
-    """Whether a place is in a home, whatever links lead there."""
+    """Whether a path is in a home, with links resolved."""
     return path.resolve().is_relative_to(home.resolve())
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text; None if there is no such file."""
+    """The text of a file; None if it does not exist. Raises `InvalidRequest` if it is too large or unreadable."""
     try:
         if path.stat().st_size > _LIMIT:
             raise InvalidRequest(f"{path} is larger than {_LIMIT >> 20} MB")
@@ -44,11 +44,11 @@ def read_text(path: Path) -> str | None:
 
 
 def replace_text(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Put a text in a file's place, whole and durably, or leave what was there. A file that is there keeps its mode."""
+    """Replace a file's text atomically and durably. An existing file keeps its mode."""
     try:
         _replace(path, text.encode(), _mode_of(path, mode))
     except OSError as error:
-        raise KeyUnavailable(f"cannot write {path}: {error.strerror}", hint="nothing of it was changed") from None
+        raise KeyUnavailable(f"cannot write {path}: {error.strerror}", hint="the file was not changed") from None
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:
@@ -73,7 +73,7 @@ def _mode_of(path: Path, otherwise: int) -> int:
 
 
 def remove(path: Path) -> bool:
-    """Remove a file durably; False if there was none."""
+    """Remove a file durably. Returns False if it did not exist."""
     try:
         path.unlink()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Numbered steps: each is done, found done, drifted or failed, and what comes after a failure is not begun."""
+"""Run numbered steps. After a step that fails, the rest are not started."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class StepState(StrEnum):
     """How a step ended."""
 
     OK = "ok"
-    """Looked at and in order, or done now."""
+    """In order, or done now."""
     SKIP = "skip"
-    """Nothing was to do, or an earlier step failed."""
+    """There was nothing to do, or an earlier step failed."""
     WARN = "warn"
     DRIFT = "drift"
-    """It would be done, had more than a look been asked for."""
+    """Something needs changing, but --check-only changes nothing."""
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step says of itself."""
+    """The result of a step."""
 
     state: StepState
     message: str
@@ -34,13 +34,13 @@ class StepResult:
 
 
 def as_done(message: str, hint: str = "") -> StepResult:
-    """Something was changed."""
+    """The result of a step that changed something."""
     return StepResult(StepState.OK, message, hint, changed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class WireStep:
-    """A step that ended. `family` and `reason` are those of the error that it failed with."""
+    """A finished step. `family` and `reason` are those of the error if it failed."""
 
     number: int
     name: str
@@ -54,7 +54,7 @@ class WireStep:
 
 
 class Steps:
-    """The steps of one run, in their order."""
+    """The steps of one run, in order."""
 
     def __init__(self) -> None:
         self.done: list[WireStep] = []
@@ -68,12 +68,12 @@ class Steps:
         return any(step.state is StepState.DRIFT for step in self.done)
 
     def run(self, steps: Iterable[tuple[str, Callable[[], StepResult]]], profile: str = "") -> bool:
-        """Do steps until one fails, and say whether none did."""
+        """Run steps until one fails. Returns True if none did."""
         failed = ""
         for name, do in steps:
             number = len(self.done) + 1
             if failed:
-                step = WireStep(number, name, profile, StepState.SKIP, f"not begun, because `{failed}` failed")
+                step = WireStep(number, name, profile, StepState.SKIP, f"not started, because `{failed}` failed")
             else:
                 step = _ended(number, name, profile, do)
                 failed = name if step.state is StepState.FAIL else ""
@@ -86,7 +86,7 @@ def _ended(number: int, name: str, profile: str, do: Callable[[], StepResult]) -
         found = do()
     except StrongroomError as error:
         return WireStep(number, name, profile, StepState.FAIL, error.message, error.hint, error.reason, error.family)
-    except OSError as error:  # of a path that nobody expected to fail
+    except OSError as error:  # for paths without an error message of their own
         message = f"{error.strerror or type(error).__name__}: {error.filename or ''}".strip(": ")
         return WireStep(
             number, name, profile, StepState.FAIL, message, reason="store_unavailable", family="unavailable"

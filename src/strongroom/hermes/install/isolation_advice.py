@@ -1,4 +1,4 @@
-"""In plain words: which wall stands between an agent's tools and the memory, and what lies outside of every wall."""
+"""What separates an agent's tools from the memory, and what in Hermes the gate cannot protect, in plain words."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import dataclass
 from typing import Any
 
 EMBEDDED = (
-    "No wall stands against programs of the same user: Hermes opens the vault in its own process, so what its tools "
-    "run can read the keys as you can. The gate keeps people, chats and namespaces apart. For a wall, run "
+    "Hermes opens the vault in its own process, so programs that its tools run as your user can read the keys, as you "
+    "can. The gate keeps people, chats and namespaces apart, but not such programs: for that, run "
     "`strongroom serve` as another user and wire with --url."
 )
 LOOK = (
-    "What Hermes remembers is not under the owner's own cap, so `strongroom get` does not show it: "
-    "`hermes strongroom recall QUESTION` does."
+    "Your own cap does not cover what Hermes remembers, so `strongroom get` does not show it: use "
+    "`hermes strongroom recall QUESTION`."
 )
 SERVED = (
-    "The keys are with the server. Here is only a cap: whoever reads it can act for the people of this home, in its "
-    "namespaces, until it ends or is revoked, and can neither open the vault nor mint."
+    "The keys are on the server; this machine has only a cap. A program that reads the cap can act for the people of "
+    "this home, in its namespaces, until the cap ends or is revoked, but can neither open the vault nor mint caps."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """What Hermes keeps itself, where the gate does not reach, and what closes it."""
+    """Something that Hermes stores itself, outside the gate, and the setting or command that closes the gap."""
 
     what: str
     closed_by: str
 
 
 def beyond(config: Mapping[str, Any]) -> list[Beyond]:
-    """What is out of reach inside Hermes, but for what its settings have closed already."""
+    """What Hermes stores outside the gate, without what its settings have closed already."""
     found = []
     memory = config.get("memory")
     memory = memory if isinstance(memory, dict) else {}
     if memory.get("memory_enabled", True) is not False or memory.get("user_profile_enabled", True) is not False:
-        what = "MEMORY.md and USER.md: Hermes' own notes go into the prompt of everybody who writes to it"
+        what = "MEMORY.md and USER.md: Hermes puts its own notes into the prompt for everybody who writes to it"
         found.append(Beyond(what, "memory.memory_enabled: false and memory.user_profile_enabled: false"))
     if "session_search" not in _disabled(config):
         what = "session_search: this tool searches the conversations of everybody"
         found.append(Beyond(what, "agent.disabled_toolsets: [session_search]"))
-    what = "state.db: conversations, with what was recalled for them, lie there in clear"
-    found.append(Beyond(what, "`strongroom scrub hermes` after a forget; an encrypted disk for the rest"))
+    what = "state.db: Hermes stores conversations, with recalled lines, unencrypted"
+    found.append(Beyond(what, "`strongroom scrub hermes` after you forget lines; an encrypted disk for the rest"))
     what = "logs: agent.log has the beginning of each message"
-    found.append(Beyond(what, "logging.level: WARNING, for new ones"))
+    found.append(Beyond(what, "logging.level: WARNING, for new messages"))
     return found
 
 

@@ -1,7 +1,7 @@
-"""What the self test runs in Hermes' own Python: load the plugin as Hermes does, and go through the gate once.
+"""The program that the self test runs in Hermes' own Python: load the plugin as Hermes does, and call the vault once.
 
-A program of its own (`python -m`). Its arguments are `look` or `ask`, and the seconds that waiting turns are given.
-What it found is the last line that it prints. Hermes' modules are found by name: elsewhere they are not installed.
+Run with `python -m`. The arguments are `look` or `ask`, and the seconds to wait for the delivery of spooled turns. The
+last line that it prints is the result. Hermes' modules are imported by name, since only that Python has them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strongroom.hermes.provider.speaker import Nobody
 
 
 class Found(msgspec.Struct):
-    """What was found, for `self_test`. With a fault, the rest may be missing."""
+    """The result for `self_test`. With a `fault`, the rest may be empty."""
 
     fault: str = ""
     hint: str = ""
@@ -33,16 +33,16 @@ class Found(msgspec.Struct):
 
 
 def check(found: Found, *, asks: bool, patience: float) -> None:
-    """Load the plugin through Hermes, and ask the gate if that is wanted."""
+    """Load the plugin through Hermes and, with `asks`, call the vault."""
     found.profile = str(import_module("hermes_cli.profiles").get_active_profile_name())
-    with suppress(Exception):  # an older or a newer Hermes: nothing is pinned that we know of
+    with suppress(Exception):  # another version of Hermes: no pinned provider is known
         managed = import_module("hermes_cli.managed_scope").load_managed_config() or {}
         found.pinned = str((managed.get("memory") or {}).get("provider") or "")
     provider: StrongroomProvider | None = import_module("plugins.memory").load_memory_provider("strongroom")
     if provider is None:
         found.fault = "Hermes does not load the plugin"
     elif not provider.is_available():
-        found.fault = provider.unavailable_reason() or "the provider says that it cannot be used"
+        found.fault = provider.unavailable_reason() or "the provider is not available"
     elif asks:
         _ask(provider, found, patience)
 
@@ -62,7 +62,7 @@ def _ask(provider: StrongroomProvider, found: Found, patience: float) -> None:
     if session := provider._session:
         view = session.view()
         if isinstance(view, Nobody):
-            raise ProviderUnavailable(f"no memory is opened: {view.reason}")
+            raise ProviderUnavailable(f"a terminal session gets no memory: {view.reason}")
         found.actor = str(view.speaker.actor)
         view.ask(lambda memory: memory.snapshot())
         session.caught_up.wait(patience)
@@ -72,11 +72,11 @@ def _ask(provider: StrongroomProvider, found: Found, patience: float) -> None:
 
 
 def main() -> None:
-    """Say what was found; what the provider does in the background is not waited for."""
+    """Print the result and exit without waiting for the provider's background work."""
     found = Found()
     try:
         check(found, asks=sys.argv[1] == "ask", patience=float(sys.argv[2]))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+    except Exception as error:  # noqa: BLE001 - the top-level handler
         found.fault = str(getattr(error, "message", "")) or f"it failed with {type(error).__name__}"
         found.hint = str(getattr(error, "hint", ""))
     sys.stdout.write(f"\n{MARK}{msgspec.json.encode(found).decode()}\n")

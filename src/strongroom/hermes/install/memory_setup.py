@@ -1,7 +1,7 @@
-"""`hermes memory setup strongroom`: Hermes' own way to set a provider up leads to the same steps as `wire`.
+"""`hermes memory setup strongroom`: Hermes' own command runs the same steps as `wire`.
 
-Hermes leaves all of it to `post_setup`. The schema is what its other screens show, and what it asks for is saved into
-the policy.
+Hermes calls `post_setup` for it. Other screens of Hermes ask for the settings in the schema, which are saved into the
+policy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strongroom.hermes.policy import Tools
 
 
 def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # noqa: ARG001 - it is read from its file
-    """Wire a home from within Hermes, and tell the steps. config.yaml is changed by them alone."""
+    """Wire a home from within Hermes and print the steps. Only these steps change config.yaml."""
     from strongroom.hermes.install.own_vaults import OwnVaults, unasked
     from strongroom.hermes.install.wire import wire
     from strongroom.hermes.install.wire_request import Machine, WireRequest
@@ -34,7 +34,7 @@ def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # 
     if report.failure is None and report.changed:
         _tell(f"\n  {report.wall}\n\n  Start a new session to use it.")
         for one in report.beyond if report.is_new else ():
-            _tell(f"  Beyond the gate: {one.what}. Closed by: {one.closed_by}")
+            _tell(f"  Not protected by the gate: {one.what}. Closed by: {one.closed_by}")
 
 
 def _tell(line: str) -> None:
@@ -42,22 +42,22 @@ def _tell(line: str) -> None:
 
 
 def config_schema() -> list[Mapping[str, Any]]:
-    """The settings that Hermes may ask for, as it describes them."""
+    """The settings that Hermes may ask for, in its own schema."""
     return [
         {
             "key": "tools",
-            "description": "Which tools the model gets for memory",
+            "description": "Which memory tools the model gets",
             "default": Tools.NONE.value,
             "choices": [tool.value for tool in Tools],
         },
         {
             "key": "me",
-            "description": "Your accounts in chats, as platform:id and joined by commas (telegram:12345)",
+            "description": "Your chat accounts as platform:id, separated by commas (telegram:12345)",
             "default": "",
         },
         {
             "key": "mask_secrets",
-            "description": "Mask keys and tokens before anything is kept",
+            "description": "Mask passwords, keys and tokens before a line is stored",
             "default": "yes",
             "choices": ["yes", "no"],
         },
@@ -65,11 +65,11 @@ def config_schema() -> list[Mapping[str, Any]]:
 
 
 def save_config(values: Mapping[str, Any], home: Path) -> None:
-    """Save answers to the schema into the policy of a home. An unknown one, or a wrong one, changes nothing."""
+    """Save answers into the policy of a home. Raises, and changes nothing, if one is unknown or invalid."""
     path = inside(home, policies.path_of(home))
     text = read_text(path)
     if text is None:
-        raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+        raise InvalidRequest(f"{home} is not wired", hint="run `strongroom wire hermes` first")
     new = text
     for key, value in values.items():
         new = _saved(new, key, str(value).strip())
@@ -86,7 +86,7 @@ def _saved(text: str, key: str, value: str) -> str:
         return toml_edit.set_key(text, "people", "me", accounts)
     if key == "mask_secrets":
         if value.lower() not in ("yes", "no", "true", "false"):
-            raise InvalidRequest("mask_secrets is yes or no")
+            raise InvalidRequest("mask_secrets must be yes or no")
         return toml_edit.set_key(text, "keep", "mask_secrets", value.lower() in ("yes", "true"))
     names = ", ".join(str(one["key"]) for one in config_schema())
-    raise InvalidRequest(f"there is no setting {key[:40]!r}", hint=f"there are {names}")
+    raise InvalidRequest(f"there is no setting {key[:40]!r}", hint=f"the settings are {names}")

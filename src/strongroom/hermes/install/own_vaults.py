@@ -1,4 +1,4 @@
-"""Opening and making the vault that a home is wired to, with the settings of this user."""
+"""Open and make the vault of a home, with the settings of this user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strongroom.vault.vault import Vault
 
 
 class OwnVaults:
-    """The vaults of this user. `made` is told of a new one, as `strongroom init` makes the owner's cap."""
+    """The vaults of this user. `made` is called with a new one, for example to mint the owner's cap."""
 
     def __init__(self, passphrase: Passphrase, made: Callable[[Vault], object] | None = None) -> None:
         self._passphrase, self._made = passphrase, made
@@ -30,12 +30,12 @@ class OwnVaults:
 
 
 def unasked() -> str:
-    """The passphrase where nobody can be asked for it: in the file that the environment names."""
+    """The passphrase without a prompt, from the file in STRONGROOM_PASSPHRASE_FILE."""
     place = os.environ.get("STRONGROOM_PASSPHRASE_FILE", "")
     try:
         return Path(place).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError):
         raise KeyUnavailable(
-            "the vault's keys are behind a passphrase, and its file cannot be read",
-            hint="name it in STRONGROOM_PASSPHRASE_FILE, or run `strongroom wire hermes` in a terminal",
+            "the vault's keys are locked with a passphrase, and there is no readable file with it",
+            hint="name the file in STRONGROOM_PASSPHRASE_FILE, or run `strongroom wire hermes` in a terminal",
         ) from None

@@ -1,7 +1,7 @@
-"""The plugin in a home: four small files that lead Hermes to the installed package. It holds no setting and no secret.
+"""The plugin in a home: four small files that lead Hermes to the installed package. They hold no setting and no secret.
 
 Hermes 0.19 finds memory providers in `plugins/<name>/` of a home, by the word MemoryProvider near the top of
-`__init__.py`, and runs each file beside it when it loads one; so each of these imports little and does nothing.
+`__init__.py`, and also runs every other file there when it loads one; so each of them imports little and does nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CACHE = "__pycache__"
 
 
 def directory(home: Path) -> Path:
-    """Where the plugin of a home is. One that a link leads out of the home is refused."""
+    """The plugin's directory in a home. Raises `InvalidRequest` if a link leads out of the home."""
     return inside(home, home / "plugins" / NAME)
 
 
 def contents() -> dict[str, str]:
-    """The files of the plugin, by name."""
+    """The text of each file of the plugin, by name."""
     return {
         "__init__.py": _INIT,
         "cli.py": _CLI,
@@ -36,13 +36,13 @@ def contents() -> dict[str, str]:
 
 
 def differing_files(home: Path) -> list[str]:
-    """The files that are not, or not as they should be."""
+    """The names of files that are missing or have another text."""
     place = directory(home)
     return [name for name, text in contents().items() if read_text(place / name) != text]
 
 
 def foreign(home: Path) -> list[str]:
-    """What else lies in the plugin's directory, and files under our names that are not ours."""
+    """Names in the plugin's directory that were not written by `wire`."""
     place = directory(home)
     if not place.is_dir():
         return []
@@ -50,7 +50,7 @@ def foreign(home: Path) -> list[str]:
 
 
 def write(home: Path) -> None:
-    """Put the files in place; `__init__.py`, by which Hermes knows the plugin, comes last."""
+    """Write the files, `__init__.py` last, since Hermes recognises the plugin by it."""
     place = directory(home)
     try:
         make_directory(place)
@@ -61,7 +61,7 @@ def write(home: Path) -> None:
 
 
 def take_away(home: Path) -> bool:
-    """Remove our files, and the directory if nothing else is in it; False if there was nothing of ours."""
+    """Remove the plugin's files, and the directory if it is empty then. Returns False if there was nothing."""
     place = directory(home)
     mine = list(_ours(place))
     for one in mine:
@@ -75,7 +75,7 @@ def take_away(home: Path) -> bool:
 
 
 def _ours(place: Path) -> Iterator[Path]:
-    """Our files; `__init__.py` first, so that a plugin half taken away is none."""
+    """The plugin's files, `__init__.py` first, so that Hermes does not load a half removed plugin."""
     return (place / name for name in sorted(contents()) if _is_ours(place / name))
 
 
@@ -89,26 +89,26 @@ def _is_ours(path: Path) -> bool:
 
 
 _INIT = f'''\
-# {_MARK}; it is put back when that runs again. The package itself is installed with pip.
+# {_MARK}; it is restored when that runs again. The package itself is installed with pip.
 """Strongroom as a MemoryProvider of Hermes: gated, encrypted, audited memory."""
 
 
 
 def register(ctx):
-    # Imported here: Hermes shows this module to other threads before it has run to its end, so it must be quick.
+    # Imported here: other threads can see this module before it has finished loading, so loading must be quick.
     from pathlib import Path
 
     from hermes_constants import get_hermes_home
     from strongroom.provider import register as register_with
 
-    # This file runs once in a process that may serve several homes: the one that is meant now comes first.
+    # This file is loaded once in a process that may serve several homes: the current one comes first.
     asked = Path(get_hermes_home())
     mine = Path(__file__).parent.parent.parent
     register_with(ctx, home=asked if (asked / "plugins" / "{NAME}" / "__init__.py").is_file() else mine)
 '''
 
 _CLI = f'''\
-# {_MARK}; it is put back when that runs again.
+# {_MARK}; it is restored when that runs again.
 """`hermes strongroom`: status, list, search, recall, forget, who, why."""
 
 
@@ -125,8 +125,8 @@ def strongroom_command(args):
 '''
 
 _SCHEMA = f'''\
-# {_MARK}; it is put back when that runs again.
-"""What the dashboard shows of Strongroom: its name. Its settings are in strongroom.toml, which the owner edits."""
+# {_MARK}; it is restored when that runs again.
+"""The entry in the dashboard: only a name. The settings are in strongroom.toml, which the owner edits."""
 
 from plugins.memory.config_schema import ProviderConfigSchema
 
@@ -134,7 +134,7 @@ CONFIG_SCHEMA = ProviderConfigSchema(name="strongroom", label="Strongroom (setti
 '''
 
 _PLUGIN = f"""\
-# {_MARK}; it is put back when that runs again.
+# {_MARK}; it is restored when that runs again.
 name: {NAME}
 version: "{{version}}"
 description: "Strongroom: gated, encrypted, audited memory. Set up with `strongroom wire hermes`."

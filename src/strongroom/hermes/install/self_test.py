@@ -1,7 +1,7 @@
-"""The proof that it works: Hermes' own Python loads the plugin as Hermes does and goes through the gate once.
+"""The self test of `wire`: Hermes' own Python loads the plugin as Hermes does, and calls the vault once.
 
-The session is a background agent's, which recalls and keeps nothing; nobody sees what it was shown. With a look only,
-the plugin is loaded and asked whether it could be used, and the gate is not asked.
+The session is that of a background agent, which stores nothing. With `look_only`, the plugin is loaded and asked
+whether it is available, and the vault is not called.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import PATIENCE, Hermes, ask
 
 _PROGRAM = "strongroom.hermes.install.load_check"
-"""Run by name: it needs Hermes' own modules, which this Python may not have."""
+"""A module name, run in Hermes' Python: it imports Hermes' modules, which this Python may not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What Hermes itself says: whose memory a terminal session opens ("" if not asked), and its pinned provider.
+    """The actor of a terminal session ("" if not called), and the provider pinned by Hermes' managed settings.
 
-    Of the turns that waited for this home to be wired: how many were delivered, and how many still wait.
+    `delivered` and `waiting` count the spooled turns that were stored now and those that still wait.
     """
 
     actor: str
@@ -30,7 +30,7 @@ class Verified:
 
 
 def verify_home(hermes: Hermes, home: HermesHome, *, look_only: bool) -> Verified:
-    """Load the plugin through Hermes; what it cannot do is ProviderUnavailable, with the reason in words."""
+    """Load the plugin through Hermes. Raises `ProviderUnavailable` with the reason if it does not work."""
     how = "look" if look_only else "ask"
     command = ("-m", _PROGRAM, how, str(PATIENCE / 2))  # a spool may be long: the rest goes later
     said = ask(hermes.python, command, {"HERMES_HOME": str(home.path)})
@@ -38,7 +38,7 @@ def verify_home(hermes: Hermes, home: HermesHome, *, look_only: bool) -> Verifie
         raise ProviderUnavailable(str(said["fault"]), hint=str(said["hint"]))
     if said["profile"] != home.profile:
         raise ProviderUnavailable(
-            f"Hermes calls this home {said['profile']}, and it was taken for {home.profile}",
-            hint="name it as Hermes does: --home ROOT --profile NAME",
+            f"Hermes uses the profile name {said['profile']} for this home, not {home.profile}",
+            hint=f"name it as Hermes does: --home ROOT --profile {said['profile']}",
         )
     return Verified(str(said["actor"]), str(said["pinned"]), int(said["delivered"]), int(said["waiting"]))

@@ -1,4 +1,4 @@
-"""One key of a TOML text changed, with tomlkit: every comment, order and edit of its owner is kept."""
+"""Set one key in a TOML text with tomlkit, which keeps the owner's comments, order and formatting."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ Value = str | bool | tuple[str, ...]
 
 
 def render_value(value: Value) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML syntax."""
     if isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
-        raise InvalidRequest("a name that is not UTF-8 cannot be written down", hint="rename that directory")
+        raise InvalidRequest("a path that is not UTF-8 cannot be written into a policy", hint="rename that directory")
     text: str = _tomlkit().item(_plain(value)).as_string()
     return text
 
 
 def set_key(text: str, table: str, key: str, value: Value) -> str:
-    """The text with a key set, in a table or, for "", before the first of them."""
+    """The text with a key set, in a table or, with "", at the top level."""
     tomlkit = _tomlkit()
     document = tomlkit.parse(text)
     held = document.setdefault(table, tomlkit.table()) if table else document
     plain = _plain(value)
     if not isinstance(held, dict):
         raise InvalidRequest(
-            f"{table} is no table", hint=f"write [{table}] and `{key} = {render_value(value)}` below it"
+            f"`{table}` in the policy is not a table",
+            hint=f"write [{table}] and `{key} = {render_value(value)}` below it",
         )
     if isinstance(held.get(key), type(plain)) and held[key] == plain:
         return text
@@ -48,5 +49,5 @@ def _tomlkit() -> ModuleType:
         if missing.name != "tomlkit":
             raise
         install = f"{sys.executable} -m {how_to_install('hermes')}"
-        raise InvalidRequest("setting Hermes up needs tomlkit", hint=install) from None
+        raise InvalidRequest("setting up Hermes needs the package tomlkit", hint=install) from None
     return tomlkit

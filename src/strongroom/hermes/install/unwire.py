@@ -1,7 +1,8 @@
-"""`strongroom unwire hermes`: what `wire` did, taken back, in the order in which Hermes would miss it least.
+"""`strongroom unwire hermes`: undo what `wire` did.
 
-First the switch, so that Hermes asks for nothing that is about to go; then the plugin, the cap, and only with `purge`
-the policy and what waits. Memory itself is never touched. Running it again finds nothing to do.
+First the provider in config.yaml, so that Hermes stops using what is removed next; then the plugin and the cap, and
+only with `purge` the policy and the spooled turns. The memory itself is never touched. Running it again changes
+nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from strongroom.model import pluralize
 
 
 def unwire(request: WireRequest, vaults: Vaults, machine: Machine, *, purge: bool = False) -> WireReport:
-    """Take Hermes' wiring away."""
+    """Run the steps for each home and report on them."""
     steps = Steps()
     found: list[HermesHome] = []
     begun = steps.run([("home", partial(_find_homes, request, machine, found))])
@@ -63,13 +64,13 @@ def _read_settings(work: Work) -> StepResult:
     work.read_files()
     read = work.as_read()
     if config_yaml.has_hooks(work.config):
-        hint = f"take them out of {config_yaml.FILE}: in a home that is not wired, `hook check` blocks every tool call"
-        return StepResult(StepState.WARN, f"{read.message}; its hooks call strongroom, and stay", hint)
+        hint = f"remove them from {config_yaml.FILE}: in a home that is not wired, `hook check` blocks every tool call"
+        return StepResult(StepState.WARN, f"{read.message}, but its hooks still call strongroom", hint)
     return read
 
 
 def switch_off(work: Work) -> StepResult:
-    """Put memory.provider back to what it was; where nothing is known of that, off."""
+    """Restore the former memory.provider; if that is not known, switch it off."""
     if config_yaml.provider_in(work.config) != plugin_files.NAME:
         return StepResult(StepState.SKIP, "memory.provider is not strongroom")
     before = _before(work)
@@ -96,35 +97,36 @@ def _before(work: Work) -> dict[str, Any]:
 
 
 def remove_plugin(work: Work) -> StepResult:
-    """Remove our files; what others put beside them stays."""
+    """Remove the plugin's files, and keep any other file beside them."""
     strange = plugin_files.foreign(work.home.path)
     removed = plugin_files.take_away(work.home.path)
-    stays = f"; not ours, and still there: {', '.join(strange)}" if strange else ""
+    stays = f"; files of others stay: {', '.join(strange)}" if strange else ""
     if not removed:
         return StepResult(StepState.SKIP, f"there was no plugin{stays}")
     return as_done(f"the plugin is removed{stays}")
 
 
 def revoke_cap(work: Work) -> StepResult:
-    """Revoke the cap where the vault is here, and remove its file. What is there and is no cap is refused."""
+    """Remove the cap's file and, with a local vault, revoke the cap. Raises if the file is not a cap."""
     path = work.places.cap
     held = runtime_cap.own_in(path)
     if not path.exists():
         return StepResult(StepState.SKIP, "there is no cap")
     if held is not None:
-        path.chmod(0o600)  # one that others could read is revoked too, and hidden until then
+        path.chmod(0o600)  # hide a cap that others could read until it is revoked
     policy = work.policy
     if policy is None or not policy.vault or held is None:
         remove(path)
-        return as_done(f"{path} is removed", f"its owner can revoke it: {_revoke(held)}" if held is not None else "")
+        revoke = "" if held is None else f"the cap is still valid; the vault's owner can revoke it with {_revoke(held)}"
+        return as_done(f"{path} is removed", revoke)
     try:
         revoked = runtime_cap.revoke(work.opened(policy.vault), held)
     except VaultMissing:
         remove(path)
-        said = f"{path} is removed, but there is no vault at {policy.vault} to revoke the cap in"
-        return StepResult(StepState.WARN, said, f"if it was moved: {_revoke(held)} there", changed=True)
+        said = f"{path} is removed, but the cap is not revoked, because there is no vault at {policy.vault}"
+        return StepResult(StepState.WARN, said, f"if the vault was moved, run {_revoke(held)} there", changed=True)
     remove(path)
-    return as_done(f"the cap is {'revoked' if revoked else 'void already'}, and {path} removed")
+    return as_done(f"the cap is {'revoked' if revoked else 'already void'}, and {path} is removed")
 
 
 def _revoke(held: Token) -> str:
@@ -132,7 +134,7 @@ def _revoke(held: Token) -> str:
 
 
 def remove_policy(work: Work, purge: bool) -> StepResult:
-    """Keep the policy, which is the owner's work, unless told otherwise; and what says that files were imported."""
+    """Keep the policy, which is the owner's work; only `purge` removes it, with the marks of imported files."""
     if purge:
         forget_marks(work.home.path)
     if work.policy_text is None:
@@ -146,30 +148,30 @@ def remove_policy(work: Work, purge: bool) -> StepResult:
 
 
 def remove_state(work: Work, purge: bool) -> StepResult:
-    """Keep what waits to be delivered, unless told otherwise: nobody else has it."""
+    """Keep the turns that wait to be stored, of which there is no other copy; only `purge` removes them."""
     state = work.places.state
     waiting = _waiting(state / "spool")
     if not purge:
         if waiting:
             waits = f"{pluralize(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'}"
-            said = f"{waits} in {state}, sealed, to be delivered when this home is wired again"
+            said = f"{waits} in {state}, encrypted, and will be stored when this home is wired again"
             return StepResult(StepState.WARN, said, "--purge destroys them")
-        return StepResult(StepState.SKIP, "nothing waits to be delivered")
+        return StepResult(StepState.SKIP, "no turns are waiting")
     if not state.exists():
-        return StepResult(StepState.SKIP, "nothing waits to be delivered")
+        return StepResult(StepState.SKIP, "no turns are waiting")
     if not is_ours(state):
-        return StepResult(StepState.WARN, f"{state} stays: it is not where this was put", "remove it yourself")
+        return StepResult(
+            StepState.WARN, f"{state} stays, because it is not a directory made by wire", "remove it yourself"
+        )
     try:
         shutil.rmtree(state)
     except OSError as error:
         raise KeyUnavailable(f"cannot remove {state}: {error.strerror}") from None
     remove(work.places.before)
     remove(work.places.whose)
-    with suppress(OSError):  # something of others lies beside it
+    with suppress(OSError):  # not empty: there are other files beside it
         state.parent.rmdir()
-    return as_done(
-        f"{state} is removed" + (f", with {pluralize(waiting, 'turn')} that waited there" if waiting else "")
-    )
+    return as_done(f"{state} is removed" + (f", with {pluralize(waiting, 'waiting turn')}" if waiting else ""))
 
 
 def _waiting(spool: Path) -> int:

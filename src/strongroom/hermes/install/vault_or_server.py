@@ -1,4 +1,4 @@
-"""Where memory is: the vault, opened or made, or the server, asked with the cap. Nothing in the home is written."""
+"""The step of `wire` that reaches the vault, opening or making it, or the server. It writes nothing into the home."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.vault.create_open import identify
 
 _TIMEOUT = 10.0
-_BACK_UP = "back up {}, apart from the vault: without its keys nobody opens it"
+_BACK_UP = "back up {}, separately from the vault: without these keys nobody can open it"
 
 
 def reach(work: Work) -> StepResult:
-    """Find the vault or the server that was asked for or, if none was, the one of the policy, or the usual one."""
+    """Reach the requested vault or server; by default that of the policy, else the vault in the usual place."""
     asked, policy = work.request, work.policy
     if asked.url and asked.vault:
-        raise InvalidRequest("a vault and a server were both named", hint="--url means a server: say one of them")
+        raise InvalidRequest("both a vault and a server were named", hint="give either --vault or --url")
     work.url = asked.url or ("" if asked.vault or policy is None else policy.url)
     if work.url:
         return _server(work)
     if asked.cap_file or asked.ca_file:
-        raise InvalidRequest("--cap-file and --ca-file are for a server", hint="say --url too; here a cap is minted")
+        raise InvalidRequest(
+            "--cap-file and --ca-file are only for a server",
+            hint="add --url, or leave them out: for a local vault, wire mints the cap",
+        )
     return _vault(work)
 
 
@@ -51,9 +54,9 @@ def _vault(work: Work) -> StepResult:
     except VaultMissing:
         if known and not work.request.vault:
             raise VaultMissing(
-                f"the vault that this home was wired to is not there: {place}",
-                hint="put it back (is its disk mounted?), or name another with --vault; "
-                f"`strongroom init {shlex.quote(place)}` makes an empty one there",
+                f"the vault of this home is missing: {place}",
+                hint="put it back (is its disk mounted?), name another with --vault, or make an empty one with "
+                f"`strongroom init {shlex.quote(place)}`",
             ) from None
         return _made(work, place, is_usual=place == str(settings.default_vault()))
     work.refuse_within(default_directory(vault_id), "the vault's keys")
@@ -63,7 +66,9 @@ def _vault(work: Work) -> StepResult:
 
 def _made(work: Work, place: str, *, is_usual: bool) -> StepResult:
     if not is_usual:
-        raise VaultMissing(f"there is no vault at {place}", hint=f"`strongroom init {place}` makes one")
+        raise VaultMissing(
+            f"there is no vault at {place}", hint=f"check the path, or make a vault with `strongroom init {place}`"
+        )
     work.namespaces = _chosen(work, DEFAULT_NAMESPACES)
     return work.do(f"a new vault at {place}", lambda: _make(work, place), hint=_BACK_UP.format(default_directory("")))
 
@@ -76,7 +81,7 @@ def _make(work: Work, place: str) -> None:
 def _locked(vault_id: str) -> str:
     if not settings.is_locked(default_directory(vault_id)) or os.environ.get("STRONGROOM_PASSPHRASE_FILE"):
         return ""
-    return "its keys are behind a passphrase: start Hermes with STRONGROOM_PASSPHRASE_FILE, or serve the vault"
+    return "its keys are locked with a passphrase: start Hermes with STRONGROOM_PASSPHRASE_FILE, or serve the vault"
 
 
 def _known(place: str) -> str:
@@ -100,7 +105,7 @@ def _server(work: Work) -> StepResult:
     with memory:
         work.inbox = _asked(work, memory, work.token)
     renews = "renew" in said.ops
-    hint = "" if renews else "the cap does not allow renew: its owner has to give another before it ends"
+    hint = "" if renews else "the cap does not allow renew: its owner has to give you a new one before it ends"
     return StepResult(StepState.OK if renews else StepState.WARN, f"the server at {work.url} accepts the cap", hint)
 
 
@@ -118,9 +123,9 @@ def _known_ca_file(work: Work) -> str:
 
 
 def _shown(work: Work) -> Token:
-    """The cap to show: the one that was given, unless the home's own is the same one, renewed.
+    """The cap to use: the given one, or the home's own if that is a renewal of it.
 
-    The home's own alone is shown to the server that it was given for, and to no other.
+    Without a given cap it is the home's own, which is sent only to the server that it was given for.
     """
     held = runtime_cap.read_held(work.places.cap)
     given = work.request.cap_file
@@ -136,28 +141,28 @@ def _no_cap(work: Work) -> InvalidRequest:
     names = work.request.namespaces or (work.policy.namespaces if work.policy is not None else ())
     hint = f"name its file with --cap-file; {runtime_cap.how_to_mint(work.scope, names)}"
     if work.request.url:
-        return InvalidRequest("a server is asked with a cap, and none was named", hint=hint)
-    said = f"{FILE} names the server at {work.url}, and there is no cap for it"
-    return InvalidRequest(said, hint=f"{hint}; or leave that server with --vault PATH")
+        return InvalidRequest("a server needs a cap, and none was given", hint=hint)
+    said = f"{FILE} names the server at {work.url}, but there is no cap for it"
+    return InvalidRequest(said, hint=f"{hint}; or use a vault instead with --vault PATH")
 
 
 def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:
-    """From the most sensitive to the least; one that nobody knows counts as more than those that are known."""
+    """The names ordered by sensitivity, most sensitive first. Unknown ones come before all known ones."""
     found = set(names)
     return (*sorted(found - set(SENSITIVITY)), *(name for name in SENSITIVITY if name in found))
 
 
 def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
-    """The namespaces that Hermes is to reach: those asked for, else those of the policy, else all that there are."""
+    """The namespaces for Hermes: the requested ones, else those of the policy, else all."""
     names, policy = tuple(there), work.policy
     is_same = policy is not None and policy.is_wired and (_known(policy.vault), policy.url) == (work.vault, work.url)
     kept = policy.namespaces if policy is not None and is_same else names
     wanted = work.request.namespaces or kept
     if unknown := [name for name in wanted if name not in names]:
-        there_are = f"there are {', '.join(names) or 'none'}"
+        there_are = f"the namespaces are {', '.join(names) or 'none'}"
         known = ",".join(name for name in names if name in wanted)
         hint = (
-            f"{there_are}; `{wire_command(work.home.path)} --namespaces {known}` goes on with those"
+            f"{there_are}; to use those you named, run `{wire_command(work.home.path)} --namespaces {known}`"
             if known
             else there_are
         )

@@ -1,7 +1,7 @@
-"""`strongroom wire hermes`: the steps in their order, for one home or for several.
+"""`strongroom wire hermes`: run the steps in order, for one or several homes.
 
-First everything that is only looked at, so that what can be refused is refused before anything is written; then what
-is written, the switch in config.yaml last. Running it again finishes, mends or finds nothing to do.
+Steps that only check come first, so that anything that can be refused is refused before anything is written. The
+provider in config.yaml is written last. Running it again finishes an interrupted run, repairs, or changes nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Planned = list[tuple[str, Callable[[], StepResult]]]
 
 @dataclass(slots=True)
 class WireReport:
-    """What a run did, and what it has to say beside."""
+    """What a run did, and advice for the owner."""
 
     steps: list[WireStep] = field(default_factory=list)
     homes: list[str] = field(default_factory=list)
     wall: str = ""
     beyond: list[Beyond] = field(default_factory=list)
     is_new: bool = False
-    """Whether a home was not wired before, or to another vault: then all of it is told, and later where to read it."""
+    """Whether a home is newly wired, or to another vault: then all advice is printed, later only where to read it."""
 
     @property
     def failure(self) -> WireStep | None:
@@ -61,14 +61,14 @@ class WireReport:
 
 @dataclass(slots=True)
 class _Found:
-    """What is found once, for all homes."""
+    """What is looked up once for all homes."""
 
     hermes: Hermes | None = None
     homes: tuple[HermesHome, ...] = ()
 
 
 def wire(request: WireRequest, vaults: Vaults, machine: Machine) -> WireReport:
-    """Set Hermes up, or look whether it is."""
+    """Run the steps for each home and report on them. With `look_only`, change nothing."""
     steps, found = Steps(), _Found()
     begun = steps.run(
         [
@@ -113,7 +113,7 @@ def _find_hermes(request: WireRequest, machine: Machine, found: _Found) -> StepR
     hermes = found.hermes = hermes_probe.find(request.python, machine.environ.get("PATH"))
     said = f"Hermes {hermes.version}, run by {hermes.python}"
     if not hermes.is_tested:
-        return StepResult(StepState.WARN, said, "this was made for 0.19 and later: older ones may not load it")
+        return StepResult(StepState.WARN, said, "older versions than 0.19 are not tested and may not load the plugin")
     return StepResult(StepState.OK, said)
 
 
@@ -126,28 +126,28 @@ def _read_settings(work: Work) -> StepResult:
     work.read_files()
     if config_yaml.injects(work.config):
         raise InvalidRequest(
-            f"a hook in {config_yaml.FILE} injects memory already, and with the provider all of it would come twice",
-            hint="remove `strongroom hook memory-inject` from hooks; the provider does what it does, and more",
+            f"a hook in {config_yaml.FILE} already injects memory; with the provider, the model would get it twice",
+            hint="remove `strongroom hook memory-inject` from the hooks: the provider replaces it",
         )
     plugin_files.directory(work.home.path)
     return work.as_read()
 
 
 def _check_packages(work: Work) -> StepResult:
-    """Hermes' Python must be able to import the provider, and what it needs for this home."""
+    """Check that Hermes' Python can import the provider and the packages that this home needs."""
     hermes = _known(work.hermes)
     lacks = sorted(_needed(work) & hermes.lacks)
     pip = f"{hermes.python} -m {how_to_install('hermes')}"
     if lacks:
-        instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
+        instead = "; or use --no-masking, which stores secrets unmasked" if lacks == ["detect_secrets"] else ""
         raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
     if hermes.broken:
         raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
     mine = version("strongroom")
     if hermes.strongroom != mine:
-        said = f"there it is strongroom {hermes.strongroom}, and here {mine}"
-        return StepResult(StepState.WARN, said, f"{pip}, with --upgrade")
-    return StepResult(StepState.OK, f"strongroom {mine} can be imported there")
+        said = f"Hermes' Python has strongroom {hermes.strongroom}, but this is {mine}"
+        return StepResult(StepState.WARN, said, f"install the same version: {pip}, with --upgrade")
+    return StepResult(StepState.OK, f"Hermes' Python can import strongroom {mine}")
 
 
 def _needed(work: Work) -> set[str]:
@@ -159,21 +159,19 @@ def _needed(work: Work) -> set[str]:
 
 def _verify(work: Work) -> StepResult:
     if work.look_only and not _is_plugin_there(work):
-        return StepResult(StepState.SKIP, "there is nothing to load yet")
+        return StepResult(StepState.SKIP, "not checked, because the plugin is not in place yet")
     seen = self_test.verify_home(_known(work.hermes), work.home, look_only=work.look_only)
     if seen.pinned not in ("", plugin_files.NAME):
         raise ProviderUnavailable(
-            f"memory.provider is pinned to {seen.pinned} by whoever manages this Hermes",
-            hint="ask them: what config.yaml says is not used",
+            f"the managed settings of this Hermes pin memory.provider to {seen.pinned}, whatever config.yaml says",
+            hint="ask its administrator to change that",
         )
     work.actor = seen.actor
     who = f"; in a terminal you are {seen.actor}" if seen.actor else ""
-    went = f"; {pluralize(seen.delivered, 'turn')} that waited went into the vault" if seen.delivered else ""
-    said = f"Hermes loads it{who}{went}"
+    went = f"; {pluralize(seen.delivered, 'waiting turn')} stored in the vault" if seen.delivered else ""
+    said = f"Hermes loads the plugin{who}{went}"
     if seen.waiting:
-        left = (
-            f"{pluralize(seen.waiting, 'turn')} not delivered yet: `hermes strongroom status` says what is wrong, if so"
-        )
+        left = f"{pluralize(seen.waiting, 'turn')} not stored yet: `hermes strongroom status` shows why, if they stay"
         return StepResult(StepState.WARN, said, left)
     return StepResult(StepState.OK, said)
 

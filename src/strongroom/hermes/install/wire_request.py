@@ -1,4 +1,4 @@
-"""What a run of `wire` or `unwire` was asked for, and what it knows of the home that it is at."""
+"""The request of a run of `wire` or `unwire`, and its state for one home."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strongroom.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """What was asked for. None and empty mean: as it is, or as is usual."""
+    """The options of a run. None or empty means: keep the current value, or use the default."""
 
     home: str | None = None
     profile: str | None = None
@@ -41,7 +41,7 @@ class WireRequest:
 
 
 class Vaults(Protocol):
-    """How vaults are opened and made: the command line can ask for a passphrase, and a plugin cannot."""
+    """Opens and makes vaults. The command line can prompt for a passphrase; a plugin cannot."""
 
     def open(self, place: str) -> Vault:
         """Open the vault in a place. The caller closes it."""
@@ -52,7 +52,7 @@ class Vaults(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is around a run: whose machine it is, and what time."""
+    """The surroundings of a run: environment, the user's home directory, and the clock."""
 
     environ: Mapping[str, str]
     users_home: Path
@@ -61,7 +61,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Work:
-    """One home, and what the steps have found out about it so far."""
+    """One home, and what the steps have found about it so far."""
 
     request: WireRequest
     vaults: Vaults
@@ -74,7 +74,7 @@ class Work:
     policy_text: str | None = None
     policy: Policy | None = None
     is_astray: bool = False
-    """Whether the policy names a cap or a state that is not this home's."""
+    """Whether the policy names a cap or a state directory of another home."""
     vault: str = ""
     url: str = ""
     ca_file: str = ""
@@ -83,7 +83,7 @@ class Work:
     token: Token | None = None
     actor: str = ""
     kept: Vault | None = None
-    """The open vault: opening one whose keys are behind a passphrase takes seconds."""
+    """The open vault, opened only once: with a passphrase, opening takes seconds."""
 
     def __post_init__(self) -> None:
         self.places = places_of(self.home)
@@ -94,7 +94,7 @@ class Work:
 
     @property
     def scope(self) -> str:
-        """The actors of this home, as a cap names them."""
+        """The scope of this home's actors, for its cap."""
         return f"{model.actor_path('hermes', self.home.profile)}/"
 
     @property
@@ -106,7 +106,7 @@ class Work:
         return inside(self.home.path, policies.path_of(self.home.path))
 
     def read_files(self) -> None:
-        """Read what Hermes and the owner say. What cannot be read is refused before anything is changed."""
+        """Read config.yaml and the policy. Raises, before anything is changed, if one cannot be read."""
         self.config_text = read_text(self.config_path) or ""
         self.config = config_yaml.read(self.config_text)
         self.policy_text = read_text(self.policy_path)
@@ -114,52 +114,52 @@ class Work:
         if self.policy is not None and self.policy.is_wired:
             self._follow(self.policy)
         for place in (self.places.cap, self.places.state):
-            self.refuse_within(place, "the cap and what waits to be delivered")
+            self.refuse_within(place, "the cap and the waiting turns")
 
     def _follow(self, policy: Policy) -> None:
-        """Go on with the places that the policy names, if they are of ours: a home that was moved keeps its spool."""
+        """Use the paths in the policy if they belong to this home: one that was moved keeps its spool."""
         named = places_named_by(policy, self.home)
         self.is_astray = named is None
         if named is not None and named.cap.parent.is_dir():
             self.places = named
 
     def as_read(self) -> StepResult:
-        """How the files were found, once they are read."""
+        """The result of `read_files`."""
         if self.policy is None or not self.is_astray:
-            return StepResult(StepState.OK, f"{self.home.path / config_yaml.FILE} is sound")
+            return StepResult(StepState.OK, f"{self.home.path / config_yaml.FILE} is valid")
         return StepResult(
             StepState.WARN,
-            f"{policies.FILE} names a cap or a state that is not this home's: both are left alone",
+            f"{policies.FILE} names a cap or a state directory of another home, which are left alone",
             self._astray(self.policy),
         )
 
     def _astray(self, policy: Policy) -> str:
         named = f"{str(policy.cap)!r} and {str(policy.state)!r}"
-        own = f"`strongroom wire hermes --profile {self.home.profile}` gives this one its own"
-        return f"copied from another profile? {own}; what waits in {named} is not delivered from here"
+        own = f"if the policy was copied, run `strongroom wire hermes --profile {self.home.profile}`"
+        return f"{own} to give this home its own; turns that wait in {named} are not stored from here"
 
     def refuse_within(self, place: Path, what: str) -> None:
-        """Refuse a place within the home or its root: Hermes' backups hold all of that."""
+        """Raise if a path is within the home or its root, which Hermes' backups copy."""
         if is_within(place, self.home.path) or is_within(place, self.home.root):
             raise InvalidRequest(
-                f"{what} would be in Hermes' own home: {place}",
-                hint=f"keep it outside of {self.home.root}, which Hermes' backups copy and its tools read",
+                f"{what} would be inside Hermes' home: {place}",
+                hint=f"choose a place outside {self.home.root}, which Hermes' backups copy and its tools can read",
             )
 
     def opened(self, place: str) -> Vault:
-        """The vault of this home, opened once."""
+        """The open vault of this home."""
         if self.kept is None:
             self.kept = self.vaults.open(place)
         return self.kept
 
     def close(self) -> None:
-        """Let go of the vault."""
+        """Close the vault, if it is open."""
         if self.kept is not None:
             self.kept.close()
             self.kept = None
 
     def do(self, message: str, write: Callable[[], object], *, hint: str = "") -> StepResult:
-        """Do what a step has to do or, with a look only, say that it would be done."""
+        """Make a change, or with --check-only only report that it is needed."""
         if self.look_only:
             return StepResult(StepState.DRIFT, f"to do: {message}", hint)
         write()

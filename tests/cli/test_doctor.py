@@ -312,6 +312,6 @@ def test_a_scrub_that_was_put_off_is_said_while_it_waits_and_done_where_it_can_b
     with monkeypatch.context() as patch:
         patch.setattr(Vault, "scrub", lambda _: False)
         waiting = check_of(cli("doctor", "--json"), "store")
-    assert (waiting["state"], "put off" in waiting["message"]) == ("warn", True)
+    assert (waiting["state"], "deleted bytes" in waiting["message"]) == ("warn", True)
     assert check_of(cli("doctor", "--json"), "store")["state"] == "ok"
     assert not (place() / "vault.scrub").exists()

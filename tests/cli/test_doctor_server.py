@@ -88,7 +88,7 @@ def test_a_socket_that_a_killed_server_left_is_found(cli: Cli, home: Path) -> No
     [
         ({}, False, "--ca-file"),
         ({"address": None}, True, "name"),
-        ({"ended": True}, True, "renews"),
+        ({"ended": True}, True, "renew"),
     ],
     ids=["untrusted", "another name", "ended"],
 )
@@ -200,7 +200,7 @@ def test_a_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never
     done = cli("doctor", "--url", f"{server.url}/memory", "--cap-file", cap, "--use-cap", "--json")
     found = first_fail(done)
     assert (found["name"], found["reason"]) == ("server", "unknown_route")
-    assert "address" in found["hint"]
+    assert "check the URL" in found["hint"]
     assert states(done)["cap there"] == "skip"
 
 
@@ -212,7 +212,7 @@ def test_a_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
     cap = str(caps("agent.cap", minted()))
     found = first_fail(cli("doctor", "--url", server.url, "--cap-file", cap, "--use-cap", "--json"))
     assert (found["name"], found["reason"]) == ("cap there", "unknown_route")
-    assert "address" in found["hint"]
+    assert "check the URL" in found["hint"]
     assert "owner" not in found["hint"]
 
 

@@ -248,6 +248,6 @@ def test_a_key_that_cannot_be_written_says_why_and_leaves_the_one_that_is_there(
         patched.setattr(sources, "write_file", full)
         for words in (["rotate", "root"], ["rotate", "issuer", "--yes"]):
             done = cli(*words, "--json")
-            assert (done.reason, "make room" in done.error["hint"]) == ("key_unavailable", True)
+            assert (done.reason, "free space" in done.error["hint"]) == ("key_unavailable", True)
     assert cli("doctor").code == 0
     assert cli(*MINT).code == 0

@@ -86,7 +86,7 @@ def test_set_up_from_within_hermes_wires_this_home_with_this_python(
     memory_setup.post_setup(hermes, {"memory": {}})
     assert [(one.home, one.python) for one in asked] == [(str(hermes), sys.executable)]
     assert read_policy(hermes).is_wired
-    assert "No wall stands" in capsys.readouterr().out
+    assert "in its own process" in capsys.readouterr().out
 
 
 def test_a_set_up_that_fails_says_so_and_changes_no_switch(hermes: Path, capsys: pytest.CaptureFixture[str]) -> None:

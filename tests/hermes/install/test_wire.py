@@ -574,12 +574,12 @@ def test_without_a_config_one_is_made(cli: Cli, hermes: Path) -> None:
 @pytest.mark.usefixtures("no_children")
 def test_the_wall_and_what_lies_beyond_it_are_told(cli: Cli, hermes: Path) -> None:
     out = cli("wire", "hermes").out
-    assert "No wall stands" in out
+    assert "in its own process" in out
     for word in ("MEMORY.md", "memory.memory_enabled: false", "session_search", "state.db", "agent.log"):
         assert word in out
     for more in ((), ("--check-only",)):
         again = cli("wire", "hermes", *more).out
-        assert "No wall stands" not in again, "nothing was changed: it was told before"
+        assert "in its own process" not in again, "nothing was changed: it was told before"
         assert "new session" not in again
     (hermes / "config.yaml").write_text(
         "memory: {provider: strongroom, memory_enabled: false, user_profile_enabled: false}\n"

@@ -86,7 +86,7 @@ def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Pa
     assert cli("cap", "revoke", "--cap-file", str(found.cap)).code == 0
     ProblemLog(found.state, millis).failed("keeping", CapRevoked("the cap was revoked"))
     (step,) = [one for one in wired(cli)["steps"] if one["name"] == "verify"]
-    assert (step["state"], "2 turns that waited went into the vault" in step["message"]) == ("ok", True)
+    assert (step["state"], "2 waiting turns stored" in step["message"]) == ("ok", True)
     assert not [*found.spool.glob("*.turn"), *found.spool.glob("*.refused")]
     status = run(hermes, "hermes", "strongroom", "status")
     assert "problem" not in status.stdout
@@ -95,7 +95,7 @@ def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Pa
     assert "the oar is red" in recalled.stdout
     spool.add(actor, b"sealed for another vault", millis())
     (step,) = [one for one in wired(cli)["steps"] if one["name"] == "verify"]
-    assert (step["state"], "1 turn not delivered yet" in step["hint"]) == ("warn", True)
+    assert (step["state"], "1 turn not stored yet" in step["hint"]) == ("warn", True)
 
 
 @pytest.mark.requirement("wire-real-hermes", "wire-steps", "wire-check-only")

@@ -225,7 +225,9 @@ def _head_size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def _too_large(options: Options) -> HeadersTooLarge:
-    return HeadersTooLarge(f"a request's head is at most {options.header_limit} bytes")
+    return HeadersTooLarge(
+        f"the request's headers are larger than {options.header_limit} bytes", hint="send fewer or shorter ones"
+    )
 
 
 def protocol_class(options: Options, places: Connections) -> type[asyncio.Protocol]:

@@ -57,7 +57,7 @@ class HmacState:
         return outer.digest()
 
     def digest_of(self, *parts: str | bytes | int, prefix: bytes = b"") -> bytes:
-        """The digest of parts, joined as `context` does; `prefix` is what it made of those that come first."""
+        """The digest of parts, joined by `context`. `prefix` is the already joined form of the parts before them."""
         return self.digest(prefix + context(*parts))
 
     def expand(self, info: bytes, size: int) -> bytes:

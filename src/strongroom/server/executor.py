@@ -32,7 +32,7 @@ from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
 
 _TURN_SECONDS = 2e-3
-"""The time after which operations give way to the loop's reading and sending."""
+"""Seconds after which operations yield to the loop's reads and writes."""
 
 T = TypeVar("T")
 Outcome = Commit | Exception
@@ -56,12 +56,12 @@ class _Job:
 
     @property
     def is_idle(self) -> bool:
-        """Whether only the answer is left to do, and nobody waits for it."""
+        """Whether the operation only reads, and nobody waits for its answer any more."""
         return self.only_reads and self.future.done()
 
 
 class RoundRobin(Generic[T]):
-    """Items of several owners, handed out in turns: one of each. For use on one thread."""
+    """A round-robin queue: items of several owners, one of each in turn. For use on one thread."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()
@@ -73,7 +73,7 @@ class RoundRobin(Generic[T]):
         self._waiting.setdefault(owner, deque()).append(item)
 
     def take(self) -> T:
-        """The next item. There must be one."""
+        """Remove and return the next item. The queue must not be empty."""
         owner, queue = self._waiting.popitem(last=False)
         item = queue.popleft()
         if queue:
@@ -106,9 +106,9 @@ class Executor:
         """The number of operations under way for each cap."""
         self._arrived: RoundRobin[_Job] = RoundRobin()
         self._outcomes: RoundRobin[tuple[_Job, Outcome]] = RoundRobin()
-        """Operations whose commit has been made, or has failed."""
+        """Operations whose commit was made or failed, each with the outcome."""
         self._is_called = False
-        """Whether the loop is to call `_take_turns`."""
+        """Whether a call of `_take_turns` is scheduled on the loop."""
         self._waiting: list[tuple[_Job, Pending]] = []
         """Operations at their commit, for the next transaction."""
         self._committing = False
@@ -126,7 +126,7 @@ class Executor:
             thread.start()
 
     def carry_out(self, doing: Operation[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
-        """Carry out an operation for a cap. Unavailable if too many are under way, RateLimited if too many are the
+        """Carry out an operation for a cap. ServerUnavailable if too many are under way, RateLimited if most are the
         cap's.
 
         One that `only_reads` may be dropped once its future is done; the caller completes the future when its client
@@ -150,7 +150,7 @@ class Executor:
         return self._loop.run_in_executor(self._own, work)
 
     async def close(self) -> None:
-        """Finish what was begun, then end the threads."""
+        """Wait until all operations under way have ended, then end the threads."""
         await self._idle.wait()
         self._groups.put(None)
         self._slow.close()
@@ -170,7 +170,7 @@ class Executor:
             self._loop.call_soon(self._take_turns)  # in the loop's next round, together with others
 
     def _take_turns(self) -> None:
-        """Advance operations for a moment, one of each cap in turn. The rest waits until the loop has read and sent.
+        """Advance operations for `_TURN_SECONDS`, in turn by cap. The rest waits until the loop has done its I/O.
 
         So a cap with hundreds of calls under way delays another cap's only call by a moment, not by hundreds of calls.
         """

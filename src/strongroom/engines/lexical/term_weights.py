@@ -166,7 +166,7 @@ class Terms(msgspec.Struct, frozen=True):
         limits: tuple[int, int],
         when: WhenTerm | None,
     ) -> Terms | None:
-        """The terms of a question, or None if no line has to do with it; `limits` are those of `Size.limits`."""
+        """The terms of a question; None if no line can answer it. `limits` are those of `Size.limits`."""
         words, is_cut = word_terms(question, indexes, size, *limits)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
@@ -182,7 +182,10 @@ class Terms(msgspec.Struct, frozen=True):
 def days_in(
     question: Question, indexes: Sequence[LexicalIndex], size: Size, limits: tuple[int, int], when: WhenTerm
 ) -> list[dict[int, float]]:
-    """The same for each index. The words are looked up only where more lines than count were written on the days."""
+    """The strength of the days looked for in each line, for each index.
+
+    The words are looked up only where so many lines were written on the days that not all of them count.
+    """
     words = cache(lambda: word_terms(question, indexes, size, *limits)[0])
 
     def matched(place: int) -> Iterator[int]:

@@ -10,7 +10,7 @@ from strongroom import api
 from strongroom.errors import RateLimited, ServerUnavailable, StrongroomError
 
 UNPROVEN = 401
-"""The status of a refusal whose cap proves nothing."""
+"""The status of a refusal for lack of a valid cap."""
 
 KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """Headers of every answer."""
@@ -48,7 +48,7 @@ def stopping() -> ServerUnavailable:
 
 
 def slow_down(wait: float) -> RateLimited:
-    """The refusal of a caller who has to wait that many seconds."""
+    """The refusal for a caller that has to wait that many seconds."""
     error = RateLimited("too many requests", hint="wait as long as Retry-After says, then try again")
     error.wait = max(1, round(wait + 0.5))
     return error

@@ -230,7 +230,7 @@ def _allowed(methods: Iterable[str]) -> str:
 
 
 async def _send(send: Send, answer: HttpAnswer, request_id: str) -> None:
-    """Send an answer whole."""
+    """Send a complete answer."""
     headers = (
         answer.kind,
         (b"content-length", b"%d" % len(answer.body)),

@@ -57,7 +57,7 @@ class CapCalls:
 
     @property
     def message_limit(self) -> int:
-        """Bytes of an MCP message at most."""
+        """Most bytes of an MCP message."""
         return self._mcp_options.body_limit
 
     def handler(self, kind: type[api.Call[Any]]) -> Handler:
@@ -94,7 +94,7 @@ class CapCalls:
         return handle
 
     def _door(self, request: HttpRequest, source: str) -> tuple[LocalTransport, int]:
-        """The vault's door for the cap that is shown, and who shows it."""
+        """The transport for the request's cap, and the holder to charge. Raises a refusal if the rate is exceeded."""
         token = request.cap()
         door = self._vault.door(token, source=source, request=request.id)
         holder = self._holders.of(token, door.lineage)
@@ -104,9 +104,9 @@ class CapCalls:
         return door, holder
 
     async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
-        """Wait for an operation's answer. Raises Disconnected once the caller has gone; a change is made all the same.
+        """Wait for an operation's answer. Raises Disconnected once the caller has gone.
 
-        The request is then charged as well.
+        A change that has begun is completed even then, and the request is charged.
         """
         connection = request.connection
         if connection.is_lost:
@@ -174,7 +174,7 @@ class CapCalls:
 def _performing(
     door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: HttpRequest, body: bytes
 ) -> Operation[HttpAnswer]:
-    """One call, from its bytes to its answer, in steps."""
+    """One call as an operation, from its bytes to its answer."""
     if len(body) > _LARGE:
         yield SLOW_STEP
     try:

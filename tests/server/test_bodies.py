@@ -5,13 +5,16 @@ The cap comes first: with a cap that does not allow the call, a bad body is refu
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from strongroom import Token, Vault, model
+from strongroom.errors import StrongroomError
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, request
@@ -325,3 +328,34 @@ def leaks(answer: Answer, body: bytes) -> bool:
     return any(word in said for word in ("msgspec", "Struct", "Error", "/site-packages/", "strongroom.")) or (
         len(body) > 20 and body[2:22].decode("latin-1") in said
     )
+
+
+@pytest.fixture
+def _no_collection() -> Iterator[None]:
+    """Only what nothing refers to is freed. A server with much in RAM looks for cycles rarely."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.requirement("server-memory")
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(PUT, {"lines": "none"}), (PUT, {"lines": []}), (GET, {"query": "q" * 100_000})],
+    ids=["no call", "refused at once", "refused on a slow thread"],
+)
+def test_a_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path: str, body: Any) -> None:
+    """Each that stays costs up to 16 MiB. The error of a refusal leads to the frames that hold its body."""
+    before = _errors()
+    with served.connect() as connection:
+        for _ in range(5):
+            connection.send(request("POST", path, alice, body))
+            assert 400 <= connection.answer().status < 500
+        served.ask("GET", "/healthz")
+        assert _errors() == before
+
+
+def _errors() -> int:
+    return sum(isinstance(one, StrongroomError) for one in gc.get_objects())

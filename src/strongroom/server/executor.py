@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
 
-from strongroom.errors import RateLimited, ServerUnavailable
+from strongroom.errors import RateLimited, ServerUnavailable, StrongroomError
 from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep, Step
 from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
@@ -282,6 +282,10 @@ class Executor:
         self._charge(job.cap, job.seconds)
         if job.future.done():  # the caller has gone
             return
+        if isinstance(error, StrongroomError):
+            # The frames of a refusal hold the request's body and lead to the job, and the job to the refusal: the body
+            # would stay in RAM until the collector looks for cycles. Nobody needs the frames; a defect keeps its own.
+            error.__traceback__ = error.__context__ = None
         if error is None:
             job.future.set_result(answer)
         else:
@@ -310,6 +314,7 @@ class Executor:
         while (group := self._groups.get()) is not None:
             outcomes = self._commit([step for _, step in group])
             self._loop.call_soon_threadsafe(self._committed, group, outcomes)
+            del group, outcomes  # until the next group comes, they would hold what was asked
 
     def _commit(self, steps: Sequence[Pending]) -> Sequence[Outcome]:
         store = self._store

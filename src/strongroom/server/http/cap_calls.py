@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from time import monotonic
@@ -114,7 +115,7 @@ class CapCalls:
             raise Disconnected
         asked = self._executor().carry_out(doing, holder, only_reads=op in _QUESTIONS)
 
-        def leave() -> None:
+        def leave(asked: asyncio.Future[T] = asked) -> None:
             if not asked.done():
                 self._holders.take(holder, monotonic())
                 asked.set_exception(Disconnected())
@@ -124,6 +125,7 @@ class CapCalls:
             return await asked
         finally:
             connection.on_loss = None
+            del asked, leave  # a refusal would lead to this frame, and this frame to the refusal; see `_finish`
 
     async def _prove(self, request: HttpRequest, door: LocalTransport, holder: Hashable) -> None:
         """Raise if the cap is not valid."""

@@ -35,6 +35,7 @@ ACTS: Mapping[str, Act] = {
 }
 """The same as in `tests.fleet.test_undoing`, which plays them with every fate of a worker and at every time."""
 _SMALL = ("put", "forget", "revoke")
+_PATIENCE = 300.0
 _OPS = ["put", "get", "list", "profile", "forget", "erase"]
 
 
@@ -81,7 +82,7 @@ def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
     cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)
     with (
         workers.fleet(s3, place, tmp_path / "keys", 1) as fleet,
-        strongroom.connect(fleet.urls[0], cap) as memory,
+        strongroom.connect(fleet.urls[0], cap, timeout=_PATIENCE) as memory,
     ):
         line = memory.put("a trip").id
         memory.set_profile("old", namespace="travel")

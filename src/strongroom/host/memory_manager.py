@@ -79,7 +79,7 @@ class MemoryManager:
         self._turn = 0
         self._external: IsolatedProvider | None = None
         self._keeping: TurnQueue | None = None
-        """The queue of hooks for the external provider. None if there is no provider, or it must not be told."""
+        """The queue of hooks for the external provider. None if there is no provider, or nothing may be stored."""
         self._inner: list[IsolatedProvider] = self._first()
         self._schemas: list[Schema] = []
         self._routes: dict[str, IsolatedProvider] = {}
@@ -274,13 +274,13 @@ class MemoryManager:
         return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until the provider has been told everything. False if that took longer."""
+        """Wait until the provider has got everything that was queued. False if that took longer."""
         return self._keeping is None or self._keeping.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:
         """End the session and shut the provider down, within the limits. Turns it did not take stay in the journal.
 
-        Afterwards nothing is asked or told. Idempotent.
+        Afterwards no hook is called. Idempotent.
         """
         self._last_words = list(messages)
         end_together([self], self._limits)
@@ -315,7 +315,7 @@ class MemoryManager:
 
     @property
     def _offering(self) -> list[IsolatedProvider]:
-        """The providers whose tools are offered. A tool may write, so a provider that must not be told offers none."""
+        """The providers whose tools are offered. The external one's may write, so they need reach FULL."""
         return self._all if self.reach is Reach.FULL else self._inner
 
     def _made_builtin(self, notes: Path) -> BuiltinMemory:

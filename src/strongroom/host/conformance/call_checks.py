@@ -94,7 +94,7 @@ def any_thread(stage: CheckStage) -> str:
 
 
 def _still_keeps(stage: CheckStage, agent: TestedAgent, asking: TestedAgent) -> None:
-    """Fail if a line told on one thread is not recalled on another. `asking` is the same person in another session."""
+    """Fail if a line stored on one thread is not recalled on another. `asking`: the same person in a new session."""
     if stage.way and not wait_until(lambda: recalled(LOCKER, agent, asking), stage.subject.patience):
         raise Failed("a line that was told on one thread did not come back on another")
 
@@ -143,7 +143,7 @@ def failed_start(stage: CheckStage) -> str:
 
 
 def remembers(stage: CheckStage) -> bool:
-    """Scene: whether anything that is told comes back."""
+    """Scene: whether anything that was stored is recalled."""
     return bool(stage.way)
 
 

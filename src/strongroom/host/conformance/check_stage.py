@@ -112,14 +112,14 @@ class CheckStage:
         return agent.start()
 
     def fresh(self, session: AgentSession = ALICE) -> TestedAgent:
-        """A started agent of the same person in a new session: some providers show nothing twice in one."""
+        """A started agent of the same person in a new session, because some providers show a line once per session."""
         return self.started(later(session, f"fresh-{token_hex(4)}"))
 
     # Telling
 
     @cached_property
     def way(self) -> str:
-        """The hook by which this provider can be told something that comes back; empty if there is none.
+        """The hook through which this provider stores what it can recall later; empty if there is none.
 
         Known from the probe before the checks, or found out by `learn` before a check does anything that may break the
         provider. Later, a provider that broke would look like one that never stores anything.
@@ -129,7 +129,7 @@ class CheckStage:
         return ways[0] if ways else ""
 
     def found_ways(self, agent: TestedAgent, *, whole: bool = False) -> list[str]:
-        """The hooks by which the provider can be told something, turns first. By default it stops at the first."""
+        """The hooks through which lines came back, turns first. By default only up to the first."""
         lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
         for way, line in lines.items():
             tell(agent, line, way)
@@ -147,15 +147,15 @@ class CheckStage:
         return [way for way in lines if way in seen]
 
     def cannot(self, way: str) -> bool:
-        """Whether the probe has shown that nothing told in this way comes back."""
+        """Whether the probe has shown that nothing stored through this hook is recalled."""
         return self.subject.ways is not None and way not in self.subject.ways
 
     def learn(self) -> None:
-        """Find out now how this provider is told something."""
+        """Find out now through which hook this provider stores something."""
         _ = self.way
 
     def needs_memory(self) -> None:
-        """Raise NotApplicable for a provider that stores nothing it is told."""
+        """Raise NotApplicable for a provider that recalls nothing that was passed to it."""
         if not self.way:
             raise NotApplicable(NOTHING_CAME_BACK)
 

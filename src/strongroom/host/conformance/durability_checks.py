@@ -116,7 +116,7 @@ def _held() -> dict[str, int]:
 
 
 def keeps_turns(stage: CheckStage) -> bool:
-    """Whether a turn comes back at all, in the same process."""
+    """Whether a turn is recalled at all, in the same process."""
     stage.needs_turns()
     return True
 

@@ -19,7 +19,7 @@ _ASKED_AGAIN = ("is_available", "get_tool_schemas", "cache_busting_signature", "
 
 
 def no_network(stage: CheckStage) -> str:
-    """Call everything that is asked outside of sessions, with connections refused."""
+    """Call every hook that is called outside of sessions, with connections refused."""
     network = Watch(NETWORK, refuse=True, everywhere=True)
     with network.looking():
         agent = stage.agent()
@@ -34,7 +34,7 @@ def no_network(stage: CheckStage) -> str:
 
 
 def _once_started(stage: CheckStage) -> str:
-    """Call the hooks that are asked for each message, of a started agent. Its own threads may connect by then."""
+    """Call the hooks of each message, of a started agent. Its own threads may connect by then."""
     try:
         agent = stage.started()
     except (Failed, NotApplicable):

@@ -1,4 +1,4 @@
-"""A probe before the checks: whether the provider can be checked at all, and how it is told something.
+"""A probe before the checks: whether the provider can be checked at all, and through which hook it stores something.
 
 It runs in a process and a home of its own, as the checks do. A provider that does not load, is not available or does
 not answer would fail every check for the same reason: that is reported once, as `ProviderUnavailable`. Waiting for

@@ -43,7 +43,7 @@ class Subject:
     patience: float = 5.0
     """Seconds until a told line must come back. Raise it for a provider that works in the background."""
     ways: tuple[str, ...] | None = None
-    """The hooks by which it can be told something that comes back; None before the probe."""
+    """The hooks through which it stores what it can recall later; None before the probe."""
 
     @property
     def name(self) -> str:

@@ -70,7 +70,7 @@ def check(
 
 
 def probe(subject: Subject, keep: Path | None = None) -> Subject:
-    """Find out whether the provider can be checked, and how it is told something."""
+    """Find out whether the provider can be checked, and through which hook it stores something."""
     with _place(keep) as place:
         return provider_probe.probe_subject(subject, Path(place).resolve())
 

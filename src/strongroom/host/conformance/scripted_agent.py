@@ -144,7 +144,7 @@ class TestedAgent:
         return wait_until(lambda: wanted in self.recall(query), self.patience)
 
     def keeps(self, line: SpokenLine) -> bool:
-        """Whether a line that was told comes back."""
+        """Whether a stored line is recalled."""
         return self.comes_back(line.question, line.answer)
 
     def _searches(self, query: str) -> list[tuple[str, dict[str, Any]]]:

@@ -64,7 +64,7 @@ def own_marks(stage: CheckStage) -> str:
 
 
 def forged_marks(stage: CheckStage) -> str:
-    """Tell a line with marks in it directly, and look at what the host would show a model."""
+    """Store a line with marks in it directly, and check what the host would show a model."""
     stage.needs_memory()
     before = _unfenced(stage.started(later(ALICE, "before")))
     agent = stage.started()

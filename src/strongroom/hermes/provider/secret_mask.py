@@ -61,7 +61,7 @@ class Mask:
 
     def _found(self, text: str) -> list[tuple[int, int, int, str]]:
         if text.isascii():
-            return self._seen(text)
+            return self._seen(text) if text else []  # thousands of secrets in a row leave nothing between them
         shown, places = _without_unseen(text)
         latin = shown.translate(_LATIN)
         found = self._seen(shown) if latin == shown else [*self._seen(shown), *self._seen(latin)]
@@ -197,17 +197,20 @@ def _is_header(part: str) -> bool:
         return False
 
 
+# The first letters of all words stand before them, since a choice of words is slow to try at every character: 160 kB of
+# announced passwords take 50 ms instead of 69. A value's sign or verb is looked for first for the same reason.
 _PASSWORDS = (
-    r"pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])|kennwort"
-    r"|contrase[ñn]a|mot de passe|senha|пароль|\bclave"
+    r"(?=[pkcmsп])(?:pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])"
+    r"|kennwort|contrase[ñn]a|mot de passe|senha|пароль|\bclave)"
 )
-_TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
+_TOKENS = r"(?=[tsap])(?:token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key)"
 _ABOUT = (
     r"(?: (?:for|to|of|at|on|in|für|von|vom|zum|zur|pour|du|des|del|della|dell|do|da|de|en|al|para|per|для|от)"
     r"(?: [\w'-]{1,24}){1,5}?)?"
 )
 _VERBS = r"is|was|ist|lautet|(?P<weak>es|est|c['’]est|é|è|это)"
 _VALUE = (
+    r"(?=[\"'`\]*]{0,2} {0,3}[:=\uff1a]|,? {0,3}[iwlecéèэ])"
     r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}\s{0,3}"
     rf"|,? {{0,3}}\b(?:{_VERBS})(?!\w):? {{0,3}})"
     r"(?:\"(?P<double>(?:\\.|[^\"\\\n]){3,128})\"|'(?P<single>[^'\n]{3,128})'"

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from strongroom import fence, routing
+from strongroom import fence, routing, text
 from strongroom.engines.dates import parser
 from strongroom.engines.lexical import query, tokenizer
 from strongroom.hermes import namespace_choice, policy
@@ -173,9 +173,13 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     turn_ids.hash_of: (turn_ids.hash_of, []),
     routing.route: (routing.route, ["blood ", "ABC-1", "booking code ", "passport ", "我的", "iban", "111-11-"]),
     routing.matching_routes: (routing.matching_routes, ["blood ", "bank holiday "]),
-    routing.start_of: (routing.start_of, []),
-    routing.starts_in: (routing.starts_in, []),
-    routing.strip_stacked_marks: (routing.strip_stacked_marks, ["\u0f73", "\uff9e"]),
+    text.start_of: (text.start_of, []),
+    text.starts_in: (text.starts_in, []),
+    text.strip_stacked_marks: (text.strip_stacked_marks, ["\u0f73", "\uff9e"]),
+    text.phrases_in: (
+        lambda said: list(text.phrases_in(said, {"": ("blood type",)}, {""})),
+        ["blood ", "blood typ"],
+    ),
     namespace_choice.route_text: (
         lambda text: namespace_choice.route_text(POLICY, RULES, text),
         ["blood ", "booking code "],
@@ -219,7 +223,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 # These take no text that a stranger wrote, or hand it on to one of the entries above.
 NO_ENTRIES = {
     *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
-    *(routing.rules, detector_rules.maintained_rules),
+    *(routing.rules, text.by_start, detector_rules.maintained_rules),
     *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters
 }
 RULE_MODULES: list[ModuleType] = [
@@ -233,6 +237,7 @@ RULE_MODULES: list[ModuleType] = [
         chat_history,
         turn_ids,
         routing,
+        text,
         namespace_choice,
         fence,
         recall_fence,

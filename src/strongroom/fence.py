@@ -28,6 +28,7 @@ from datetime import datetime
 
 from strongroom import model
 from strongroom.model import Hit, LineInfo, Profile, Provenance
+from strongroom.text import CharacterMap
 
 MARK_BYTES = 16
 NOTICE = (
@@ -88,7 +89,6 @@ _LOOKALIKES = {
     **dict(zip("τορηαει", "tornael", strict=True)),
     **dict(zip("ıɡ01i", "lgoll", strict=True)),
 }
-_FOLDS_HELD = 8192
 
 
 def mark_of(random: bytes) -> str:
@@ -185,22 +185,14 @@ def _kept(one: re.Match[str]) -> str:
     return one[1] or ""
 
 
-class _Folds(dict[int, str]):
-    """Maps a character to the plain letters that it looks like: compatibility forms and look-alikes, without accents.
-
-    One character at a time: folding whole texts takes quadratic time where accents are stacked.
-    """
-
-    def __missing__(self, code: int) -> str:
-        bare = unicodedata.normalize("NFKD", chr(code)).casefold()
-        kept = (one for one in bare if unicodedata.category(one) not in ("Mn", "Me", "Cf", "Lm"))
-        fold = "".join(_LOOKALIKES.get(one, one) for one in kept)
-        if len(self) < _FOLDS_HELD:
-            self[code] = fold
-        return fold
+def _looks_like(one: str) -> str:
+    """What a character looks like: compatibility forms and look-alikes as plain letters, accents gone."""
+    bare = unicodedata.normalize("NFKD", one).casefold()
+    kept = (one for one in bare if unicodedata.category(one) not in ("Mn", "Me", "Cf", "Lm"))
+    return "".join(_LOOKALIKES.get(one, one) for one in kept)
 
 
-_FOLDS = _Folds()
+_FOLDS = CharacterMap(_looks_like)
 
 
 def _unmarked(text: str) -> str:

@@ -26,6 +26,18 @@ import msgspec
 from strongroom import model
 from strongroom.errors import InvalidRequest
 from strongroom.model import DEFAULT_NAMESPACES, Namespace
+from strongroom.text import (
+    AFTER,
+    ANYWHERE,
+    BEFORE,
+    JOINED,
+    JOINED_TEXT,
+    by_start,
+    phrases_in,
+    start_of,
+    starts_in,
+    strip_stacked_marks,
+)
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
@@ -43,18 +55,10 @@ SCAN_LIMIT = 4096
 TEXT_LIMIT = model.LINE_LIMIT
 """How many characters of a text words see: all, since no line is longer."""
 
-# Scripts written without spaces between words, or with particles joined to them.
-_JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_JOINED_TEXT = re.compile(f"[{_JOINED}]")
-_BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
-_START = re.compile(rf"[^\W{_JOINED}]+")
-_ASCII_START = re.compile(r"\w+", re.ASCII)
-_ANYWHERE = " "
 _NOTHING = re.compile(r"(?!)")
 _BEGINNING = 3
 """How many first characters of a stem are looked up before its pattern is tried."""
 _IGNORED = " \u2026 "
-_MARKS = 30  # on one character, as in Unicode's Stream-Safe Text Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +159,8 @@ def _fitting(
 ) -> Iterator[Route]:
     folded = _folded(text)
     starts = starts_in(folded)
-    if not _JOINED_TEXT.search(folded):
-        starts.discard(_ANYWHERE)
+    if not JOINED_TEXT.search(folded):
+        starts.discard(ANYWHERE)
     beginnings = {start[:_BEGINNING] for start in starts}
     for rule in rules.by_sensitivity(order):
         if (rule.platform in (None, platform)) and (rule.chat in (None, chat)):
@@ -168,7 +172,8 @@ def _fitting(
 def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: set[str]) -> str | None:
     if rule.anything:
         return ""
-    has_word, has_stem = _may_hold(folded, rule.starts, starts), _may_hold(folded, rule.beginnings, beginnings)
+    has_word = any(phrases_in(folded, rule.starts, starts))
+    has_stem = any(phrases_in(folded, rule.beginnings, beginnings))
     if has_word or has_stem:
         left = rule.ignore.sub(_IGNORED, folded)
         if (found := has_word and rule.words.search(left)) or (found := has_stem and rule.stems.search(left)):
@@ -179,51 +184,11 @@ def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: s
     return None
 
 
-def _may_hold(folded: str, phrases: Mapping[str, tuple[str, ...]], starts: set[str]) -> bool:
-    """Whether one of the phrases occurs in a text, even inside a word. A cheap filter before the full pattern."""
-    return any(phrase in folded for start in phrases.keys() & starts for phrase in phrases[start])
-
-
-def _by_start(phrases: Sequence[str], length: int = PHRASE_LIMIT) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for phrase in map(_folded, phrases):
-        start = start_of(phrase)[:length]
-        found[start] = (*found.get(start, ()), phrase)
-    return found
-
-
-def start_of(phrase: str) -> str:
-    """The token by which to look a phrase up: a folded text that holds the phrase holds this token as a word."""
-    if _JOINED_TEXT.search(phrase):
-        return _ANYWHERE
-    found = _START.match(phrase)
-    return found[0] if found else ""
-
-
-def starts_in(folded: str) -> set[str]:
-    """The tokens of a folded text, to compare with `start_of` of each phrase."""
-    if folded.isascii():
-        return {"", *_ASCII_START.findall(folded)}
-    return {_ANYWHERE, "", *_START.findall(folded)}
-
-
 def _folded(text: str) -> str:
     """A text as words are compared: casefolded, NFKC, single spaces, at most TEXT_LIMIT characters."""
     seen = text[:TEXT_LIMIT]
     seen = seen if seen.isascii() else unicodedata.normalize("NFKC", strip_stacked_marks(seen))
     return " ".join(seen.casefold().split())[:TEXT_LIMIT]
-
-
-def strip_stacked_marks(text: str) -> str:
-    """A text without the marks above the 30th on one character: normalising takes time quadratic in their number."""
-    kept: list[str] = []
-    run = 0
-    for character in text:
-        # Decomposed first: a character that is no mark can decompose into one (U+0F73, U+FF9E).
-        run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
-        if run <= _MARKS:
-            kept.append(character)
-    return "".join(kept)
 
 
 @cache
@@ -263,13 +228,13 @@ def _rule(number: int, table: Mapping[str, object]) -> Rule:
             name=model.clean_field(found.name, "a name"),
             namespace=model.namespace(found.namespace),
             words=_words(found.words),
-            starts=_by_start(found.words),
+            starts=by_start(map(_folded, found.words), PHRASE_LIMIT),
             patterns=_patterns(found.patterns),
             platform=found.platform,
             chat=found.chat,
             anything=_is_for_anything(found),
             stems=_stems(found.stems),
-            beginnings=_by_start(found.stems, _BEGINNING),
+            beginnings=by_start(map(_folded, found.stems), _BEGINNING),
             ignore=_words(found.ignore),
         )
     except (msgspec.ValidationError, InvalidRequest, re.error, OverflowError, RecursionError) as error:
@@ -291,9 +256,9 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
     folded = sorted(set(map(_folded, words)))
     if not all(1 <= len(word) <= PHRASE_LIMIT for word in folded):
         raise InvalidRequest(f"a word or phrase has 1 to {PHRASE_LIMIT} characters")
-    joined = [word for word in folded if _JOINED_TEXT.search(word)]
-    apart = [word for word in folded if not _JOINED_TEXT.search(word)]
-    whole = [f"{_BEFORE}(?:{_any_of(apart)}){_AFTER}"] if apart else []
+    joined = [word for word in folded if JOINED_TEXT.search(word)]
+    apart = [word for word in folded if not JOINED_TEXT.search(word)]
+    whole = [f"{BEFORE}(?:{_any_of(apart)}){AFTER}"] if apart else []
     return re.compile("|".join([*whole, *([_any_of(joined)] if joined else [])])) if folded else _NOTHING
 
 
@@ -304,7 +269,7 @@ def _stems(stems: Sequence[str]) -> re.Pattern[str]:
     folded = sorted(set(map(_folded, stems)))
     if not all(len(start_of(stem)) >= _BEGINNING and len(stem) <= PHRASE_LIMIT for stem in folded):
         raise InvalidRequest(f"a stem begins with {_BEGINNING} letters, and has {PHRASE_LIMIT} characters at most")
-    return re.compile(rf"{_BEFORE}(?:{_any_of(folded)})[^\W{_JOINED}]{{0,40}}") if folded else _NOTHING
+    return re.compile(rf"{BEFORE}(?:{_any_of(folded)})[^\W{JOINED}]{{0,40}}") if folded else _NOTHING
 
 
 def _any_of(words: Sequence[str]) -> str:

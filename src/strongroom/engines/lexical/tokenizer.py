@@ -16,6 +16,7 @@ from itertools import pairwise
 import Stemmer
 
 from strongroom.engines.lexical.english_forms import BASE, HAN_STOP, STOP, SYNONYM
+from strongroom.text import UNSPACED
 
 VERSION = f"2/{version('PyStemmer')}"
 """The version of these rules and of the stemmer. Readings of another version are not used."""
@@ -23,7 +24,7 @@ VERSION = f"2/{version('PyStemmer')}"
 WHOLE_LIMIT = 80
 """A longer run of characters (a data URL, a key) counts by its parts only."""
 
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0e7f\U00020000-\U0003134f"
+_UNSPACED = f"{UNSPACED}\U00020000-\U0003134f"
 _RUNS = re.compile(f"[{_UNSPACED}]+|[^\\s{_UNSPACED}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")

@@ -19,6 +19,7 @@ from typing import Any
 from strongroom.hermes.provider import privacy_phrases
 from strongroom.hermes.provider.chat_history import SUMMARIES
 from strongroom.hermes.provider.privacy_phrases import Asked, Phrases
+from strongroom.text import WORD
 
 LIMIT = 5500
 """Most characters in all: below the 6,000 that Hermes takes."""
@@ -32,8 +33,6 @@ _SUMMARIES = (*SUMMARIES, "[System note:")
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=[.!?\u2026\u061f])\s+|(?<=[\u3002\uff01\uff1f\u0964])\s*|\n")
-_JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
 
 _ASKS = re.compile(r"[?\uff1f\u061f][\"')\]\s]{0,4}$|(?:吗|呢|嗎|ますか|ですか|でしょうか|까요|나요)[\u3002.!\s]{0,4}$")
 _ASKING = re.compile(
@@ -213,7 +212,7 @@ def _states(sentence: str) -> bool:
     """Whether a sentence states something: not a question, not small talk, not too short to mean anything later."""
     if not sentence or _ASKS.search(sentence) or (_ASKING.match(sentence) and sentence[-1] not in ".!"):
         return False
-    words = _WORD.findall(sentence.casefold())
+    words = WORD.findall(sentence.casefold())
     if all(word in _SMALL for word in words) or _SMALL_JOINED.fullmatch("".join(words)):
         return False
     return len(words) > 2 or (len(words) > 1 and _lasts(sentence))

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from strongroom.model import Hit, Kind
+from strongroom.text import UNSPACED, WORD
 
-_JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_JOINED_TEXT = re.compile(f"[{_JOINED}]")
-_WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _PLAIN_WORD = re.compile("[a-z0-9]+")
 """The same for ASCII, in a third of the time."""
 _ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
@@ -66,12 +65,12 @@ def _asks(text: str) -> bool:
 
 def _counts(word: str) -> bool:
     """Whether a word shared by two texts suggests that they have the same subject."""
-    return len(word) > 2 or _JOINED_TEXT.match(word) is not None
+    return len(word) > 2 or _UNSPACED_CHARACTER.match(word) is not None
 
 
 def _in_order(text: str) -> list[str]:
     seen = text[:_LOOKED_AT].casefold()
-    return (_PLAIN_WORD if seen.isascii() else _WORD).findall(seen)
+    return (_PLAIN_WORD if seen.isascii() else WORD).findall(seen)
 
 
 def words(text: str) -> frozenset[str]:

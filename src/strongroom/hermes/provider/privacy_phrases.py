@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from strongroom import model, routing
+from strongroom import model
 from strongroom.errors import InvalidRequest
 from strongroom.hermes.policy import PHRASE_LIMIT, PHRASES_LIMIT
 from strongroom.hermes.provider.line_format import HEADING
+from strongroom.text import AFTER, BEFORE, JOINED_TEXT, CharacterMap, by_start, phrases_in, starts_in
 
 READ_LIMIT = 1 << 18
 """How many characters of a message are read: half from its beginning, half from its end.
@@ -124,9 +125,7 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
 
 def _held(phrases: Phrases, said: str) -> tuple[str, ...]:
     """The phrases that a text may contain, the longest first. A cheap filter before the pattern for all."""
-    by_start = _by_start(phrases)
-    near = [phrase for start in routing.starts_in(said) if start in by_start for phrase in by_start[start]]
-    return tuple(sorted((phrase for phrase in near if phrase in said), key=len, reverse=True))
+    return tuple(sorted(phrases_in(said, _by_start(phrases), starts_in(said)), key=len, reverse=True))
 
 
 _ON_WORDS = 8
@@ -150,11 +149,6 @@ def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
     return is_short and not _UNDECIDED.search(rest) and not _UNDECIDED_JOINED.search(text)
 
 
-# Scripts written without spaces between words, or with particles joined to them; also decomposed, as after folding.
-_JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_JOINED_TEXT = re.compile(f"[{_JOINED}]")
-_BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
-_FOLDS_HELD = 8192
 _LONGEST_FOLD = 4
 """Most characters that one folds into: a few ligatures stand for whole sentences."""
 
@@ -170,11 +164,8 @@ def _kinds(phrases: Phrases) -> dict[str, Asked]:
 
 
 @lru_cache(maxsize=16)
-def _by_start(phrases: Phrases) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for phrase in _kinds(phrases):
-        found.setdefault(routing.start_of(phrase), []).append(phrase)
-    return found
+def _by_start(phrases: Phrases) -> dict[str, tuple[str, ...]]:
+    return by_start(_kinds(phrases))
 
 
 @lru_cache(maxsize=64)
@@ -191,26 +182,20 @@ def _checked(phrase: str) -> str:
 
 def _whole(phrase: str) -> str:
     escaped = re.escape(phrase)
-    return escaped if _JOINED_TEXT.search(phrase) else f"{_BEFORE}{escaped}{_AFTER}"
+    return escaped if JOINED_TEXT.search(phrase) else f"{BEFORE}{escaped}{AFTER}"
 
 
-class _Folds(dict[int, str]):
-    """Folds characters one by one for comparison: normalising a whole text takes quadratic time on stacked marks."""
-
-    def __missing__(self, code: int) -> str:
-        bare = unicodedata.normalize("NFKD", chr(code)).casefold()
-        bare = bare if len(bare) <= _LONGEST_FOLD else chr(code)
-        fold = "".join(" " if unicodedata.category(one) == "Pd" else one for one in bare if _counts(one))
-        if len(self) < _FOLDS_HELD:
-            self[code] = fold
-        return fold
+def _folded(one: str) -> str:
+    bare = unicodedata.normalize("NFKD", one).casefold()
+    bare = bare if len(bare) <= _LONGEST_FOLD else one
+    return "".join(" " if unicodedata.category(one) == "Pd" else one for one in bare if _counts(one))
 
 
 def _counts(one: str) -> bool:
     return unicodedata.category(one) not in ("Mn", "Me", "Cf") and one not in "'`\u2018\u2019\u02bc\u00b4"
 
 
-_FOLDS = _Folds()
+_FOLDS = CharacterMap(_folded)
 
 
 def fold(text: str) -> str:

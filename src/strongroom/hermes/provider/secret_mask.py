@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from strongroom.hermes.provider import secret_patterns
 from strongroom.hermes.provider.detector_rules import maintained_rules
 from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule, Span
+from strongroom.text import CharacterMap
 
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
@@ -82,23 +83,15 @@ class Mask:
         )
 
 
-class _Unseen(dict[int, str | None]):
-    """Removes invisible characters, and turns wide and other forms of ASCII into ASCII."""
-
-    def __missing__(self, code: int) -> str | None:
-        one = chr(code)
-        plain = unicodedata.normalize("NFKC", one)
-        is_unseen = unicodedata.category(one) == "Cf" or one in "\u034f\u115f\u1160\u3164\uffa0"
-        found = (
-            None if is_unseen or "\ufe00" <= one <= "\ufe0f" else plain if plain.isascii() and len(plain) == 1 else one
-        )
-        if len(self) < _FOLDS_HELD:
-            self[code] = found
-        return found
+def _shown_as(one: str) -> str | None:
+    """Characters that show nothing go; wide and other forms of ASCII become ASCII; the rest stays."""
+    plain = unicodedata.normalize("NFKC", one)
+    if unicodedata.category(one) == "Cf" or one in "\u034f\u115f\u1160\u3164\uffa0" or "\ufe00" <= one <= "\ufe0f":
+        return None
+    return plain if plain.isascii() and len(plain) == 1 else one
 
 
-_FOLDS_HELD = 8192
-_UNSEEN = _Unseen()
+_UNSEEN = CharacterMap(_shown_as)
 _LATIN = str.maketrans(
     "АВЕЅІЈКМНОРСТХУаеѕіјкорсухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιαυ", "ABESIJKMHOPCTXYaesijkopcyxhdqwABEZHIKMNOPTYXoiau"
 )

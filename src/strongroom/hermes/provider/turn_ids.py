@@ -18,12 +18,13 @@ from pathlib import Path
 import msgspec
 from ulid import ULID
 
-from strongroom import model, routing
+from strongroom import model
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import LineTooLarge
 from strongroom.hermes.provider import privacy_phrases
 from strongroom.hermes.provider.privacy_phrases import Asked
 from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
+from strongroom.text import strip_stacked_marks
 
 ID_KEY_SIZE = 32
 _PART = 5
@@ -240,7 +241,7 @@ def hash_of(line: str) -> str:
 def storable(text: str) -> str:
     """The text without what no line may hold: control characters, surrogate halves, stacked marks."""
     plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
-    return plain if plain.isascii() else routing.strip_stacked_marks(plain)
+    return plain if plain.isascii() else strip_stacked_marks(plain)
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -327,10 +327,12 @@ class DecisionRecorder:
 
     def marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
         """The marks of the effects, under the tags of the actor that `keys` belong to, or of the vault."""
-        names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
         vault_tag = self.state.records.vault_tag
         tags = {
-            name: keys.object_tags(name) if keys and name.startswith(ACTORS) else (vault_tag(name), VAULT)
-            for name in names
+            one.name: keys.object_tags(one.name)
+            if keys and one.name.startswith(ACTORS)
+            else (vault_tag(one.name), VAULT)
+            for one in effects
+            if not isinstance(one, _UNMARKED)
         }
         return marks(effects, tags)

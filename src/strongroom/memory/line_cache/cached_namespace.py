@@ -97,6 +97,8 @@ class CachedNamespace:
         self._unheard: Exception | None = None
         """An error of the engine that has not been raised to a caller yet."""
         self._measured = index if isinstance(index, Measured) else None
+        self._index_bytes = 0
+        """The size of the index as it was changed last; 0 if it does not say."""
         self._loaded = False
         self._gone: set[LineId] = set()
         """Lines deleted during loading: a batch that was read before may still contain them."""
@@ -108,8 +110,7 @@ class CachedNamespace:
     @property
     def bytes(self) -> int:
         """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
-        held = self._bytes if self._measured is None else max(self._bytes, self._measured.size())
-        return held + self._posted_bytes - self._taken_bytes
+        return max(self._bytes, self._index_bytes) + self._posted_bytes - self._taken_bytes
 
     @property
     def unread_size(self) -> int:
@@ -196,6 +197,7 @@ class CachedNamespace:
             return
         try:
             index.add_read(batch.lines, batch.readings)
+            self._measure()
         except ValueError:  # another engine's, or made by other rules
             self._add_batch(Batch(batch.lines))
             return
@@ -220,6 +222,7 @@ class CachedNamespace:
         raised here, it would fail a put that is durable. A line that cannot be read is not tried again, and is in no
         ranked answer until the shelf is loaded anew.
         """
+        before = len(self._unread)
         while self._unread and self._unread_size > down_to:
             name = next(iter(self._unread))
             line = self._unread.pop(name)
@@ -229,6 +232,8 @@ class CachedNamespace:
             except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
                 self._unreadable.add(name)
                 self._unheard = self._unheard or error
+        if len(self._unread) < before:
+            self._measure()
         return bool(self._unread)
 
     def make_ready(self) -> None:
@@ -276,6 +281,12 @@ class CachedNamespace:
             self._unreadable.remove(name)
         else:
             self.index.remove(line)
+            self._measure()
+
+    def _measure(self) -> None:
+        """Ask how large the index is, after it was changed: not at each put, which only posts."""
+        if self._measured is not None:
+            self._index_bytes = self._measured.size()
 
 
 def _size(line: Line) -> int:

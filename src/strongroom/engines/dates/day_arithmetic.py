@@ -9,10 +9,15 @@ from __future__ import annotations
 from calendar import monthrange
 from datetime import MAXYEAR, MINYEAR, date
 
+from strongroom.model import Millis
+
 Days = tuple[int, int]
 """First and last day, both included."""
 
 FIRST, LAST = date.min.toordinal(), date.max.toordinal()
+_EPOCH = date(1970, 1, 1).toordinal()
+_LENGTH = 86_400_000
+"""Milliseconds of a day."""
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The first month of each season."""
 
@@ -83,3 +88,13 @@ def shifted_months(today: int, count: int) -> int:
     if not MINYEAR <= year <= MAXYEAR:
         return today + count * 30
     return date(year, month, min(when.day, monthrange(year, month)[1])).toordinal()
+
+
+def day_of(time: Millis) -> int:
+    """The day on which a moment falls, in UTC."""
+    return _EPOCH + time // _LENGTH
+
+
+def start_of(day: int, offset: int) -> Millis:
+    """The moment at which a day begins, `offset` milliseconds east of Greenwich."""
+    return Millis((day - _EPOCH) * _LENGTH - offset)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 from typing import NamedTuple
 
+from strongroom.engines.dates.day_arithmetic import day_of
 from strongroom.engines.dates.parser import dates_in_line
 from strongroom.engines.lexical.tokenizer import VERSION, Known, words
-from strongroom.model import Line, Millis
+from strongroom.model import Line
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
 """The marks of a line, as bit flags. ONE_NAME and MORE_NAMES say how many capitalised words are inside it."""
@@ -32,8 +33,6 @@ LENGTH_LIMIT = 65_535
 _HEAD = 600
 _OPENING = 300
 _QUESTION_LIMIT = 200
-_DAY = 86_400_000
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def _as_bytes(words: str) -> frozenset[bytes]:
@@ -88,26 +87,6 @@ def speaker_words(author: str) -> Sequence[str]:
     """The words of a speaker's name. Empty for a role."""
     author = author.lower()
     return () if author in ROLES else author.split()
-
-
-def day_of(time: Millis) -> int:
-    """The day on which a moment falls, in UTC."""
-    return _EPOCH_DAY + time // _DAY
-
-
-def start_of(day: int, offset: int) -> Millis:
-    """The moment at which a day begins, `offset` milliseconds east of Greenwich."""
-    return Millis((day - _EPOCH_DAY) * _DAY - offset)
-
-
-def offset_of(now: datetime) -> int:
-    """The asker's offset east of Greenwich, in milliseconds."""
-    shift = now.utcoffset()
-    return 0 if shift is None else int(shift.total_seconds() * 1000)
-
-
-def moment_of(now: datetime) -> Millis:
-    return Millis(int(now.timestamp() * 1000))
 
 
 def _marks(line: Line, *, dated: bool) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from strongroom.engines.dates.parser import Span, dates_in_query
-from strongroom.engines.lexical.line_features import Days, moment_of, offset_of
+from strongroom.engines.lexical.line_features import Days
 from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Millis
 
@@ -31,6 +31,7 @@ class Question(msgspec.Struct, frozen=True):
     """The query's plain words, to match speakers' names."""
     windows: tuple[Days, ...]
     offset: int
+    """Milliseconds that the asker's clock is east of Greenwich."""
     now: Millis
     asks_when: bool
     asks_how_many: bool
@@ -40,14 +41,15 @@ class Question(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, query: str, now: datetime) -> Question:
         lowered = query.lower()
+        east = now.utcoffset()
         spans = dates_in_query(query, now.date())
         rest = _without(query, spans) if spans else query
         return cls(
             words=_sought(rest),
             names=frozenset(_WORD.findall(lowered)),
             windows=tuple(dict.fromkeys([Days(span.first, span.last) for span in spans])),
-            offset=offset_of(now),
-            now=moment_of(now),
+            offset=0 if east is None else int(east.total_seconds() * 1000),
+            now=Millis(int(now.timestamp() * 1000)),
             asks_when=_asks(lowered, _WHEN, "when", "what", "which"),
             asks_how_many=_asks(lowered, _HOW_MANY, "how "),
             asks_name=_asks(lowered, _NAME, "where", "who", "which", "name"),

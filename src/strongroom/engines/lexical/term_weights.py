@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from strongroom.engines.dates.day_arithmetic import start_of
 from strongroom.engines.lexical.codec import TF_BITS
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.line_features import Days, start_of
+from strongroom.engines.lexical.line_features import Days
 from strongroom.engines.lexical.query import Question
 from strongroom.model import Millis
 

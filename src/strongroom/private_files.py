@@ -62,15 +62,6 @@ def read_file(path: Path, limit: int) -> bytes:
     return data
 
 
-def status_of(path: Path) -> tuple[int, ...]:
-    """The parts of a file's status that change when it is rewritten or its mode changes. Empty if there is no file."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_dev, found.st_ino, found.st_mode
-
-
 def sync_data(file: int) -> None:
     """Flush a file's data and length to disk, without its times where the system can leave them out."""
     getattr(os, "fdatasync", os.fsync)(file)  # macOS has none

@@ -18,8 +18,8 @@ from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
 from strongroom.hermes import cap_file
 from strongroom.hermes.provider.vault_connection import VaultConnection
+from strongroom.host.cache.settings_file import status_of
 from strongroom.model import Actor, Namespace, Op
-from strongroom.private_files import status_of
 from strongroom.vault.create_open import attenuate
 
 TTL = 300

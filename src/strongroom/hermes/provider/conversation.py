@@ -26,8 +26,9 @@ from strongroom.errors import StoreUnavailable
 from strongroom.hermes.provider.chat_history import History, digest
 from strongroom.hermes.provider.shown_lines import SHOWN, ShownFile
 from strongroom.hermes.provider.turn_ids import turn_of
+from strongroom.host.cache.settings_file import status_of
 from strongroom.model import Actor, LineId, Namespace
-from strongroom.private_files import make_directory, read_file, status_of, write_file
+from strongroom.private_files import make_directory, read_file, write_file
 
 SEEN_LIMIT = 1000
 """How many ids a recall leaves out: those last shown or said."""

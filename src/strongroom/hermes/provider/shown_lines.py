@@ -15,8 +15,9 @@ from pathlib import Path
 from strongroom.crypto import chunked_aead
 from strongroom.crypto.hmac_state import HmacState, context
 from strongroom.errors import InvalidRequest, KeyUnavailable, StoreUnavailable, Tampered
+from strongroom.host.cache.settings_file import status_of
 from strongroom.model import LineId, line_ids
-from strongroom.private_files import make_directory, read_file, status_of
+from strongroom.private_files import make_directory, read_file
 
 SHOWN = ".shown"
 _LIMIT = 64 * 1024

@@ -113,6 +113,15 @@ def _content(handle: int) -> bytes:
         return file.read(LIMIT + 1)
 
 
+def status_of(path: Path) -> tuple[int, ...]:
+    """The parts of a file's status that change when it is rewritten or its mode changes. Empty if there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return *_status(found), found.st_mode
+
+
 def _status(found: os.stat_result) -> _Status:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 

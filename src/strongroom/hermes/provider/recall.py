@@ -79,8 +79,9 @@ def search(view: SpeakerView, text: str, lines: int, *, again: bool = False) -> 
     """
     hits = _hits(view, text[: QUERY_LIMIT // 4], lines, again=again)
     shown, taken = line_format.format_hits(hits, view.policy.recall.characters)
-    view.show({hit.namespace for hit in taken}, [hit.id for hit in taken])
-    view.parts.status.count("recalled", len(taken))
+    if taken:
+        view.show({hit.namespace for hit in taken}, [hit.id for hit in taken])
+        view.parts.status.count("recalled", len(taken))
     return shown, taken
 
 

@@ -60,7 +60,7 @@ BOUNDS: Mapping[str, Bound] = {
     "Memory.put": Bound(files=18, calls=44, climbs=0),
     "Memory.get": Bound(files=25, calls=56, climbs=0, outside=16),
     "HTTP get": Bound(files=33, calls=82, climbs=0),
-    "prefetch": Bound(files=39, calls=105, climbs=0),
+    "prefetch": Bound(files=38, calls=102, climbs=0),
     "sync_turn": Bound(files=34, calls=107, climbs=0),
 }
 

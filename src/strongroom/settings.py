@@ -133,5 +133,5 @@ def _read(path: Path) -> _File:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # raised for bad TOML, bad UTF-8 and bad fields
         fields = " and ".join(field.name for field in msgspec.structs.fields(_File))
-        hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints sound rules"
+        hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints valid rules"
         raise InvalidRequest(f"{path}: {error}", hint=hint) from None

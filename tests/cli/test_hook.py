@@ -98,7 +98,7 @@ def test_a_policy_with_a_fault_and_none_before_it_blocks_and_says_so(wired: Path
     policy.path_of(wired).write_text("vault = [")
     done = ask("check", call())
     assert (done.code, done.json["decision"]) == (0, "block")
-    assert "its policy file has a fault" in done.json["reason"]
+    assert "the policy file has an error" in done.json["reason"]
     assert "wire hermes --check-only" in done.json["reason"]
 
 
@@ -162,7 +162,7 @@ def test_an_expired_cap_blocks_and_is_not_renewed(wired: Path, ask: Ask, home: P
 def test_arguments_that_reach_for_what_is_the_owners_block(wired: Path, ask: Ask, command: str) -> None:
     done = ask("check", call(command))
     assert (done.code, done.json["decision"]) == (0, "block")
-    assert "reach for" in done.json["reason"]
+    assert "would access" in done.json["reason"]
 
 
 def test_a_harmless_call_is_allowed_and_the_gate_was_asked(wired: Path, ask: Ask, process: Cli) -> None:
@@ -337,7 +337,7 @@ def test_hermes_itself_calls_the_hooks_and_heeds_them(wired: Path, home: Path) -
     )
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout.splitlines()[-1])
-    assert "reach for" in said["blocked"]
+    assert "would access" in said["blocked"]
     assert said["allowed"] is None
     assert "Trip to Chengdu" in said["context"][0]["context"]
     assert (said["audited"]["returncode"], said["audited"]["stdout"].strip()) == (0, "{}")

@@ -82,7 +82,7 @@ def test_an_undo_in_the_terminal_takes_the_whole_turn(tmp_path: Path) -> None:
             assert len(of_the_code(home)) == 4
             me.command("/undo")
             process.settle()
-            assert "4 lines of what was undone" in process.printed()
+            assert "4 lines forgotten, because the turn was undone" in process.printed()
         with rig_agent.start(home.rig) as process:
             must_be_gone(home, process)
 

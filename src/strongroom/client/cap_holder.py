@@ -46,7 +46,7 @@ class CapHolder:
             cap.parse(token)
             raise CapMalformed("a cap is printable ASCII text")
         if token.endswith(".cap") or "." not in token or "/" in token:
-            raise CapMalformed("this is no cap", hint="pass the cap itself, not its file's name")
+            raise CapMalformed("this is not a cap", hint="pass the cap itself, not the name of its file")
         return token
 
     def is_due(self, now: float) -> bool:

@@ -71,7 +71,7 @@ def connect(
             address, cap, transport, timeout=timeout, retries=retries, renew=renew, on_renew=on_renew, now=now
         )
         return Memory(door, close=door.close)
-    raise InvalidRequest("connecting to a server needs httpx", hint=how_to_install("client"))
+    raise InvalidRequest("connecting to a server needs the package httpx", hint=how_to_install("client"))
 
 
 def how_to_install(extra: str) -> str:
@@ -81,6 +81,6 @@ def how_to_install(extra: str) -> str:
 
 def _check(timeout: float, retries: int) -> None:
     if type(timeout) not in (int, float) or not 0 < timeout <= _DAY:
-        raise InvalidRequest(f"timeout is a number of seconds above 0 and up to {_DAY}")
+        raise InvalidRequest(f"timeout must be a number of seconds above 0 and up to {_DAY}")
     if type(retries) is not int or not 0 <= retries <= _RETRIES_LIMIT:
-        raise InvalidRequest(f"retries is a whole number from 0 to {_RETRIES_LIMIT}")
+        raise InvalidRequest(f"retries must be a whole number from 0 to {_RETRIES_LIMIT}")

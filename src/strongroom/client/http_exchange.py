@@ -31,20 +31,20 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
 _PASSING_STATUS = frozenset({429, 502, 503, 504})
 
-_WHICH = "is the URL that of a strongroom server?"
-_MORE = "`strongroom doctor --url ...` says more"
-_NO_TLS = "it does not speak TLS on this port: say http:// for loopback, or look at the port"
+_WHICH = "check that the URL is that of a Strongroom server"
+_MORE = "`strongroom doctor --url ...` shows more"
+_NO_TLS = "there is no TLS on this port: write http:// for loopback, or check the port"
 _ADVICE = (
     ("WRONG_VERSION_NUMBER", _NO_TLS),
     ("RECORD_LAYER_FAILURE", _NO_TLS),
-    ("Hostname mismatch", "use the name that its certificate has"),
-    ("IP address mismatch", "use the name that its certificate has"),
-    ("certificate has expired", "its operator renews the certificate"),
-    ("certificate is not yet valid", "is this machine's clock right?"),
+    ("Hostname mismatch", "use the name in its certificate"),
+    ("IP address mismatch", "use the name in its certificate"),
+    ("certificate has expired", "its operator has to renew the certificate"),
+    ("certificate is not yet valid", "check this machine's clock"),
     (
         "[Errno 13]",
-        "you may not connect to that socket: its operator serves with --socket-mode 0660 and adds you to its group;"
-        " log in again then",
+        "you may not connect to that socket: its operator can start the server with --socket-mode 0660 and add you to"
+        " the socket's group; then log in again",
     ),
     ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
 )
@@ -120,14 +120,14 @@ class Exchange:
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > ANSWER_BYTES:
-                return ExchangeFailure(self._no_strongroom("answered with far more than was asked for"), unclear=True)
+                return ExchangeFailure(self._no_strongroom("sent a much longer answer than expected"), unclear=True)
             if allowance.left() < 0:
                 raise httpx.ReadTimeout("")
         return bytes(body)
 
     def _broken(self, error: httpx.TransportError) -> ExchangeFailure:
         """The failure for a connection error. httpx's own error is not passed on."""
-        what = "broke off the connection"
+        what = "closed the connection without an answer"
         if isinstance(error, httpx.ConnectError):
             what = f"cannot be reached: {error}"
         elif isinstance(error, httpx.TimeoutException):
@@ -143,8 +143,8 @@ class Exchange:
         except _UNREADABLE:
             pass
         if not _is_json(body):
-            return ExchangeFailure(self._no_strongroom("answered no word of strongroom's"), unclear=True)
-        error = ServerDefect(f"the server at {self.address.shown} gave an answer that cannot be read", hint=_WHICH)
+            return ExchangeFailure(self._no_strongroom("is not a Strongroom server"), unclear=True)
+        error = ServerDefect(f"the server at {self.address.shown} sent an answer that cannot be read", hint=_WHICH)
         return ExchangeFailure(error, unclear=True)
 
     def _refused(self, response: httpx.Response, body: bytes) -> ExchangeFailure:
@@ -161,27 +161,27 @@ class Exchange:
     def _foreign(self, status: int, wait: float | None) -> ExchangeFailure:
         """The failure for an answer that is not a strongroom server's: a proxy's, or another service's."""
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return ExchangeFailure(RateLimited("there are too many requests"), unclear=False, passing=True, wait=wait)
+            return ExchangeFailure(RateLimited("too many requests"), unclear=False, passing=True, wait=wait)
         if status in _PASSING_STATUS:
             error = ServerUnavailable(
-                f"what answers at {self.address.shown} cannot reach its server (HTTP {status})", hint="try again later"
+                f"a proxy at {self.address.shown} cannot reach the server (HTTP {status})", hint="try again later"
             )
             return ExchangeFailure(error, unclear=True, passing=True, wait=wait)
         if 300 <= status < 400:
-            error = self._no_strongroom(f"points elsewhere (HTTP {status})", hint="give the address it leads to")
+            error = self._no_strongroom(f"redirects elsewhere (HTTP {status})", hint="use the URL that it redirects to")
             return ExchangeFailure(error, unclear=False)
-        return ExchangeFailure(self._no_strongroom(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
+        return ExchangeFailure(self._no_strongroom(f"is not a Strongroom server (HTTP {status})"), unclear=True)
 
     def _no_strongroom(self, what: str, hint: str = _WHICH) -> ServerUnavailable:
-        return ServerUnavailable(f"what is at {self.address.shown} {what}", hint=hint)
+        return ServerUnavailable(f"the service at {self.address.shown} {what}", hint=hint)
 
 
 def _advice(error: httpx.TransportError) -> str:
     """The hint for a connection that failed."""
-    found = next((hint for part, hint in _ADVICE if part in str(error)), "is it running, and is the address right?")
+    found = next((hint for part, hint in _ADVICE if part in str(error)), "check that it is running, and the address")
     if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError):
-        found = "if it uses TLS, say https:// instead of http://"
-    return f"{found} {_MORE}" if found.endswith("?") else f"{found}; {_MORE}"
+        found = "if it uses TLS, write https:// instead of http://"
+    return f"{found}; {_MORE}"
 
 
 def _is_json(body: bytes) -> bool:

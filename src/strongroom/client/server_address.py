@@ -42,7 +42,7 @@ class Address:
         parsed = _parsed(url)
         if parsed.scheme == "http" and not allow_cleartext and not _is_loopback(parsed.host):
             raise InvalidRequest(
-                "over http:// the cap and every line would cross the network in clear",
+                "over http:// the cap and every line would cross the network unencrypted",
                 hint="use https://, or say allow_cleartext=True if the network itself is protected",
             )
         base = str(parsed).rstrip("/")

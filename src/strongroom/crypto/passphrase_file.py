@@ -41,7 +41,8 @@ def lock(data: bytes, passphrase: str) -> bytes:
     """
     if len(passphrase) < PASSPHRASE_LEAST:
         raise InvalidRequest(
-            f"a passphrase has at least {PASSPHRASE_LEAST} characters", hint="use several words that nobody guesses"
+            f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
+            hint="use several unrelated words",
         )
     import pyrage  # type: ignore[import-untyped]
 
@@ -97,8 +98,8 @@ def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
         return KeyUnavailable("the passphrase does not open the file", hint="nothing was changed; try another one")
     if said.startswith("Excessive work"):
         return InvalidRequest(
-            "the file asks for more work than this machine does",
-            hint="open it when it is less busy, or on a quicker one",
+            "this machine is too slow or too busy to open the file",
+            hint="try again when it is less busy, or on a faster machine",
         )
     return _damaged()
 

@@ -37,7 +37,7 @@ def read(path: Path, *, waits: bool = False) -> Token:
         with open(path, "rb") if waits else open_file(path) as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise KeyUnavailable(
-                    f"{path} can be read by others",
+                    f"{path} can be read by other users",
                     hint=f"`chmod 600 {shlex.quote(str(path))}`, and revoke that cap: `strongroom cap list` shows it",
                 )
             return Token(file.read(LIMIT).decode("ascii", "replace").strip())

@@ -83,7 +83,7 @@ def _profile(root: Path, name: str) -> HermesHome:
     if name == DEFAULT:
         return HermesHome(root, DEFAULT, root)
     if not _NAME.fullmatch(name):
-        raise InvalidRequest(f"{name[:80]!r} is no name of a profile", hint="`hermes profile list` shows them")
+        raise InvalidRequest(f"{name[:80]!r} is not a profile name", hint="`hermes profile list` shows them")
     return HermesHome(root / _PROFILES / name, name, root)
 
 
@@ -107,12 +107,14 @@ def _there(home: HermesHome, *, named: bool = False) -> HermesHome:
         by = ", which HERMES_HOME names" if named else ""
         raise InvalidRequest(f"there is no Hermes home at {home.path}{by}", hint=hint) from None
     except OSError as error:
-        raise InvalidRequest(f"{home.path} is no Hermes home: {error.strerror}", hint="name it with --home") from None
+        raise InvalidRequest(
+            f"{home.path} is not a Hermes home: {error.strerror}", hint="name it with --home"
+        ) from None
     if status.st_uid != os.geteuid():
         raise InvalidRequest(
             f"{home.path} belongs to another user",
             hint="run this as the user who runs Hermes: the cap and vault are theirs",
         )
     if not os.access(home.path, os.W_OK | os.X_OK):
-        raise InvalidRequest(f"nothing can be written to {home.path}", hint="make it writable for its user")
+        raise InvalidRequest(f"you cannot write to {home.path}", hint="make it writable for its user")
     return home

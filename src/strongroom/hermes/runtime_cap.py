@@ -70,8 +70,8 @@ def _body_of(path: Path) -> bytes:
 
 def _no_cap(path: Path) -> InvalidRequest:
     return InvalidRequest(
-        f"{path} is there and is no cap",
-        hint=f"a cap is kept under that name: `mv {(name := shlex.quote(str(path)))} {name}.broken`",
+        f"{path} exists and is not a cap",
+        hint=f"the cap needs that name: `mv {(name := shlex.quote(str(path)))} {name}.broken`",
     )
 
 
@@ -98,7 +98,7 @@ def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
 def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> None:
     """Raise InvalidRequest for a cap that is not suitable for a home."""
     if found := fault(token, scope, namespaces, now):
-        raise InvalidRequest(f"the cap will not do: {found}", hint=how_to_mint(scope, namespaces))
+        raise InvalidRequest(f"the cap cannot be used: {found}", hint=how_to_mint(scope, namespaces))
 
 
 def how_to_mint(scope: str, namespaces: Collection[str]) -> str:

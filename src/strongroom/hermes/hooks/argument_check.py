@@ -24,7 +24,7 @@ TEXT_LIMIT = 1 << 20
 COMMAND_LIMIT = 1 << 17
 """Most characters of commands and code together, likewise."""
 _TEXTS_LIMIT = 10_000
-TOO_MUCH = "more than can be looked at"
+TOO_MUCH = "more than can be checked"
 
 _COMMANDS = names("command cmd commands script shell shell_command bash input")
 _CODES = frozenset(["code", "python", "source_code"])

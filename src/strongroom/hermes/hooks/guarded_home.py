@@ -75,7 +75,9 @@ class Bound:
         """The recall for a person's message, without lines that this conversation was shown before."""
         told = self._told(said)
         if told is None:
-            raise InvalidRequest("whose memory this would be is not known", hint="the provider knows; use that")
+            raise InvalidRequest(
+                "the hook cannot tell who is speaking in this chat", hint="use the memory provider instead of this hook"
+            )
         session = MemorySession(self._home, said.session)
         session.told = told
         view = session.view()
@@ -94,8 +96,8 @@ class Bound:
     def trouble(self) -> str:
         """Why nothing can be checked here, in words for a model and its user; empty if it can."""
         if policy := self._usable():
-            return "" if policy.is_wired else "this home is not wired: `strongroom wire hermes` does it"
-        return "its policy file has a fault: `strongroom wire hermes --check-only` says which"
+            return "" if policy.is_wired else "this home is not wired: run `strongroom wire hermes`"
+        return "the policy file has an error: `strongroom wire hermes --check-only` shows it"
 
     def _usable(self) -> Policy | None:
         try:
@@ -135,12 +137,12 @@ def guarded_of(policy: Policy, home: Path) -> list[GuardedPath]:
         "the vault": policy.vault or settings.find().vault,
         "the vault's keys": str(default_directory("")),
         "the agent's cap": str(policy.cap),
-        "turns that wait to be delivered": str(policy.state),
+        "turns that wait to be stored": str(policy.state),
         "the policy of its memory": str(policies.path_of(home)),
-        "the last good policy of its memory": str(home / policies.GOOD),
+        "the last valid policy of its memory": str(home / policies.GOOD),
         "Strongroom's configuration": str(settings.config_path()),
         "Strongroom's settings and caps": platformdirs.user_config_dir("strongroom"),
-        "what Strongroom keeps in this home": str(home / "strongroom"),
+        "Strongroom's files in this home": str(home / "strongroom"),
         "Strongroom's plugin": str(home / "plugins" / "strongroom"),
         "Strongroom's data": platformdirs.user_data_dir("strongroom"),
     }

@@ -58,7 +58,7 @@ def parse(data: bytes) -> Payload:
     try:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise InvalidRequest("what the runtime said is not the JSON of a hook", hint=_HELP) from None
+        raise InvalidRequest("the input from the runtime is not the JSON of a hook", hint=_HELP) from None
     check_unique_keys(data)
     return Payload(
         event=found.hook_event_name or "",
@@ -73,7 +73,7 @@ def parse(data: bytes) -> Payload:
 def read(descriptor: int, until: float) -> bytes:
     """Everything in a pipe or a file, read until the moment `until` of the monotonic clock."""
     if os.isatty(descriptor):
-        raise InvalidRequest("a hook is called by a runtime, with JSON on stdin", hint=_HELP)
+        raise InvalidRequest("stdin is empty: a runtime calls this hook with JSON on stdin", hint=_HELP)
     data = bytearray()
     while (left := until - time.monotonic()) > 0 and select.select([descriptor], [], [], left)[0]:
         chunk = os.read(descriptor, _CHUNK)
@@ -81,5 +81,5 @@ def read(descriptor: int, until: float) -> bytes:
             break
         data += chunk
         if len(data) > LIMIT:
-            raise BodyTooLarge("what the runtime said is too large to be looked at")
+            raise BodyTooLarge("the input from the runtime is too large to be checked")
     return bytes(data)

@@ -45,13 +45,13 @@ def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
             raise InvalidRequest("the runtime named no tool or no arguments")
         what = reached(said)
         if what is not None:
-            return block_verdict(f"its arguments reach for {what}")
+            return block_verdict(f"its arguments would access {what}")
     except StrongroomError as error:
         return refuse_verdict(error)
     try:
         standing()
     except StrongroomError as error:
-        return block_verdict(f"the cap of this agent does not stand ({error.reason})")
+        return block_verdict(f"the cap of this agent is not valid ({error.reason})")
     return dict(ALLOW)
 
 

@@ -83,10 +83,13 @@ class ActorCaps:
         wanted = [str(op) for op in ops if op in held.ops]
         allowed = [name for name in names if name in held.namespaces]
         if not wanted:
-            raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
+            raise InvalidRequest(
+                "the runtime's cap allows none of the operations that memory needs",
+                hint="run `strongroom wire hermes` again",
+            )
         if held.exp <= self._now():
             raise CapExpired(
-                "the runtime's cap has ended", hint="`hermes strongroom status` says with which command another is made"
+                "the runtime's cap has ended", hint="`hermes strongroom status` shows the command for a new one"
             )
         return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
 
@@ -108,8 +111,8 @@ class ActorCaps:
             cap_file.write(self.path, self._again(way, held))
         else:
             raise CapExpired(
-                "the runtime's cap has ended, and only its owner can give another",
-                hint="`hermes strongroom status` says with which command another is made",
+                "the runtime's cap has ended, and only its owner can make a new one",
+                hint="`hermes strongroom status` shows the command for a new one",
             )
 
     def _again(self, way: VaultConnection, held: Cap) -> Token:
@@ -117,7 +120,7 @@ class ActorCaps:
         vault = way.vault()
         known = [record for record in vault.caps() if record.link == held.links[0]]
         if not known:
-            raise CapSignatureInvalid("the vault knows nothing of this cap", hint="run `strongroom wire hermes` again")
+            raise CapSignatureInvalid("the vault does not know this cap", hint="run `strongroom wire hermes` again")
         if any(record.revoked for record in known):
             raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
         names = tuple(name for name in vault.namespaces if name in known[0].namespaces)

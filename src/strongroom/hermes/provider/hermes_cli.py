@@ -36,24 +36,24 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of `hermes strongroom`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
-    _with_json(commands.add_parser("status", help="how memory is doing: where it is, the cap, what waits, what failed"))
-    recall = _command(commands, "recall", "what would be recalled for a question", 'recall "when is my trip?"')
-    recall.add_argument("query", nargs="*", help="the question")
-    recall.add_argument("-k", type=int, default=5, help="at most so many lines")
-    _register_list(_command(commands, "list", "what is remembered, the newest first", *_LIST_EXAMPLES))
-    search = _command(
-        commands, "search", "the lines that fit some words", "search gym code", "search -k 20 --json trip"
+    _with_json(
+        commands.add_parser("status", help="show the state of memory: where it is, the cap, waiting turns, problems")
     )
+    recall = _command(commands, "recall", "show what would be recalled for a question", 'recall "when is my trip?"')
+    recall.add_argument("query", nargs="*", help="the question")
+    recall.add_argument("-k", type=int, default=5, help="how many lines at most")
+    _register_list(_command(commands, "list", "list what is remembered, newest first", *_LIST_EXAMPLES))
+    search = _command(commands, "search", "search the lines for words", "search gym code", "search -k 20 --json trip")
     search.add_argument("query", nargs="*", metavar="WORDS", help="the words")
-    search.add_argument("-k", type=int, default=10, help="at most so many lines, up to 20")
+    search.add_argument("-k", type=int, default=10, help="how many lines at most, up to 20")
     forget = _command(commands, "forget", "forget lines for good, or whole turns", "forget ID", "forget --turn ID")
-    forget.add_argument("ids", nargs="+", metavar="ID", help="ids as they stand in [brackets]")
-    forget.add_argument("--turn", action="store_true", help="with all that was written in the same turns")
-    about = _command(commands, "who", "who wrote and read a line, from the log", "who ID", "who --json ID")
-    about.add_argument("id", metavar="ID", help="an id as it stands in [brackets]")
-    about.add_argument("--limit", type=_number, default=50, help="the newest so many entries")
-    why = _command(commands, "why", "where a line came from, and why it lies in its namespace", "why ID")
-    why.add_argument("id", metavar="ID", help="an id as it stands in [brackets]")
+    forget.add_argument("ids", nargs="+", metavar="ID", help="ids, as shown in [brackets]")
+    forget.add_argument("--turn", action="store_true", help="also everything written in the same turns")
+    about = _command(commands, "who", "show who wrote and read a line, from the log", "who ID", "who --json ID")
+    about.add_argument("id", metavar="ID", help="an id, as shown in [brackets]")
+    about.add_argument("--limit", type=_number, default=50, help="how many of the newest entries")
+    why = _command(commands, "why", "show where a line came from and why it is in its namespace", "why ID")
+    why.add_argument("id", metavar="ID", help="an id, as shown in [brackets]")
 
 
 _LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegram:12345", "list --turn ID")
@@ -61,8 +61,8 @@ _LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegra
 
 def _register_list(listing: argparse.ArgumentParser) -> None:
     listing.add_argument("--namespace", default="", help="only lines of this namespace")
-    listing.add_argument("--since", type=_moment, help="only from this day or moment on: 2026-05-20, 2026-05-20T14:00")
-    listing.add_argument("--turn", default="", metavar="ID", help="only what was written in the same turn as this line")
+    listing.add_argument("--since", type=_moment, help="only from this day or time on: 2026-05-20, 2026-05-20T14:00")
+    listing.add_argument("--turn", default="", metavar="ID", help="only lines written in the same turn as this one")
     listing.add_argument("--page", type=_number, default=1, help="which page")
     listing.add_argument("--limit", type=_number, default=20, help="lines on a page, up to 200")
 
@@ -70,7 +70,7 @@ def _register_list(listing: argparse.ArgumentParser) -> None:
 def _number(text: str) -> int:
     value = int(text)
     if not 1 <= value <= _PAGE_LIMIT:
-        raise argparse.ArgumentTypeError(f"a number from 1 to {_PAGE_LIMIT}")
+        raise argparse.ArgumentTypeError(f"give a number from 1 to {_PAGE_LIMIT}")
     return value
 
 
@@ -100,7 +100,7 @@ def strongroom_command(args: argparse.Namespace) -> int:
     try:
         found, text = _COMMANDS[name](home, args)
     except StrongroomError as error:
-        check = f"; `{wire_command(home.path)} --check-only` says whether it is sound" if home.broken else ""
+        check = f"; `{wire_command(home.path)} --check-only` checks the policy" if home.broken else ""
         sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}{check}\n" if error.hint else ""))
         raise SystemExit(1) from None
     sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else text)
@@ -118,7 +118,7 @@ def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _with_actor(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     _with_json(parser)
     parser.add_argument(
-        "--as", dest="account", default="", metavar="WHO", help="somebody else's memory: platform:id, or an actor"
+        "--as", dest="account", default="", metavar="WHO", help="use somebody else's memory: platform:id, or an actor"
     )
     return parser
 
@@ -154,8 +154,8 @@ def _words(args: argparse.Namespace, name: str) -> str:
     found = " ".join(args.query).strip()
     if not found:
         raise InvalidRequest(
-            "there is nothing to look for",
-            hint=f'type some words: hermes strongroom {name} "gym code"; `hermes strongroom list` shows everything',
+            "there are no words to look for",
+            hint=f'give some, as in: hermes strongroom {name} "gym code"; `hermes strongroom list` shows everything',
         )
     return found
 
@@ -184,9 +184,11 @@ def _list(home: ProviderHome, args: argparse.Namespace) -> Answer:
         turn=args.turn.strip("[] "),
     )
     found = {"lines": _documents(page.lines), "page": page.number, "pages": page.pages, "total": page.total}
-    text = line_format.for_people(page.lines) or "nothing is remembered here\n"
+    text = line_format.for_people(page.lines) or "no lines match\n"
     if page.pages > 1:
-        text += f"page {page.number} of {page.pages}, {pluralize(page.total, 'line')} in all; --page N shows another\n"
+        text += (
+            f"page {page.number} of {page.pages}, {pluralize(page.total, 'line')} in all; --page N shows another page\n"
+        )
     return found | _reach(home), text + _reach_told(home)
 
 
@@ -239,9 +241,9 @@ def _next(done: owner_view.HomeForgotten, stays: Sequence[str], whose: str) -> s
     """The next steps after a forgetting."""
     steps = []
     if done.left:
-        steps.append(f"`hermes strongroom forget{whose} --turn {done.gone.ids[0]}` forgets what is left of the turn")
+        steps.append(f"to forget the rest of the turn, run `hermes strongroom forget{whose} --turn {done.gone.ids[0]}`")
     if stays:
-        steps.append(f"take the note out of {' and '.join(stays)} below memories/, else it stays in every prompt")
+        steps.append(f"remove the note from {' and '.join(stays)} in memories/, or it stays in every prompt")
     steps.append("Hermes may still hold recalled copies: stop it, then run `strongroom scrub hermes`")
     return "; ".join(steps)
 
@@ -280,10 +282,13 @@ def _why(home: ProviderHome, args: argparse.Namespace) -> Answer:
 
 
 def _explained(route: Route, hit: Hit) -> str:
-    by = f"rule {route.rule!r} on {route.matched!r}" if route.rule else "no rule fits, so the default"
+    by = f"rule {route.rule!r} matches {route.matched!r}" if route.rule else "the default, because no rule matches"
     if route.namespace == hit.namespace:
         return by
-    return f"its words alone say {route.namespace} ({by}); what stood beside it was more sensitive, or its chat decides"
+    return (
+        f"the rules alone would choose {route.namespace} ({by}); the line is elsewhere because the same turn had more"
+        " sensitive lines, or by the policy for its chat"
+    )
 
 
 def _answer(found: dict[str, Any]) -> Answer:

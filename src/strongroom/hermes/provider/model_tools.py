@@ -69,7 +69,9 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
     """Run a tool. The answer is always JSON. A tool that the policy does not offer (any more) is refused."""
     try:
         if name not in {str(schema["name"]) for schema in _OFFERED[session.home.policy.tools]}:
-            raise InvalidRequest("this memory does not offer that tool", hint="its owner's policy decides")
+            raise InvalidRequest(
+                "the memory's policy does not allow this tool", hint="its owner can change `tools` there"
+            )
         return json.dumps(_CALLS[name](session, args), ensure_ascii=False)
     except StrongroomError as error:
         session.failed(f"the tool {name[:32]}" if name in _CALLS else "a tool", error)
@@ -79,9 +81,9 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
 def _recall(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     query, lines = args.get("query"), args.get("lines", session.home.policy.recall.lines)
     if not isinstance(query, str) or not query.strip():
-        raise InvalidRequest("query is a text to search for", hint="such as the words of the question")
+        raise InvalidRequest("query must be a text to search for", hint="use the words of the question")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
-        raise InvalidRequest(f"lines is a number from 1 to {model.K_LIMIT}")
+        raise InvalidRequest(f"lines must be a number from 1 to {model.K_LIMIT}")
     view = session.view()
     text, hits = recall.ask(view, query, lines, again=True) if not isinstance(view, Nobody) else ("", [])
     return {"recalled": text, "count": len(hits)}
@@ -98,7 +100,7 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"forgotten": "the turn before this one" if lines else "nothing", "lines": lines}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
-        raise InvalidRequest(f"ids is a list of 1 to {_FORGET_LIMIT} line ids", hint="or say last_turn")
+        raise InvalidRequest(f"ids must be a list of 1 to {_FORGET_LIMIT} line ids", hint="or use last_turn")
     wanted = [model.line_id(one.strip("[] ")) for one in ids]
     gone = view.ask(lambda memory: turn_lines.forget(memory, wanted))
     stays = undo.settle(view, gone)
@@ -111,7 +113,7 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
 def _remember(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise InvalidRequest("text is the fact to keep")
+        raise InvalidRequest("text must be the fact to keep")
     view = session.view()
     return {"kept": not isinstance(view, Nobody) and turn_writer.note(view, text, ASSISTANT, Kind.FACT) > 0}
 

@@ -146,8 +146,8 @@ def readers(home: ProviderHome, actor: Actor, line: LineId, most: int) -> list[A
     """The log's entries about a line, oldest first. Others' lines are not found."""
     if not home.way.is_embedded:
         raise InvalidRequest(
-            "the log is with the server, and this home has a cap for memory alone",
-            hint=f"its owner looks there: strongroom audit show --line {line}",
+            "the log is on the server, and this home's cap does not cover it",
+            hint=f"ask the server's owner to run `strongroom audit show --line {line}`",
         )
     vault = home.way.vault()
     names, labels = vault.names_in_log(), {record.link: record.label for record in vault.caps()}

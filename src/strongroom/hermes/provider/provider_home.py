@@ -97,7 +97,9 @@ class ProviderHome:
         if not self.policy.is_wired:
             return
         if self.broken:
-            error = InvalidRequest(f"strongroom.toml is not in use: {self.broken}", hint="the one before it is")
+            error = InvalidRequest(
+                f"strongroom.toml has an error: {self.broken}", hint="its last valid version is in use"
+            )
             self.parts.status.failed("reading the policy", error, warn)
             return
         self.parts.status.worked("reading the policy")
@@ -280,7 +282,9 @@ class Parts:
         except OSError as error:
             raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
         if len(found) != ID_KEY_SIZE:
-            raise KeyUnavailable(f"{path} is damaged", hint="remove it; turns told twice may then be kept twice")
+            raise KeyUnavailable(
+                f"{path} is damaged", hint="remove it; a turn that Hermes reports twice may then be kept twice"
+            )
         return found
 
     @cached_property

@@ -16,15 +16,15 @@ from strongroom.hermes import runtime_cap
 from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.policy import Policy
 
-_MINT = "the server's owner makes another cap: `{mint}`; then `{wire} --url {url} --cap-file FILE`"
+_MINT = "ask the server's owner for a new cap: `{mint}`; then run `{wire} --url {url} --cap-file FILE`"
 _VAULT = "`strongroom doctor --vault {vault}`"
 _SERVER = (
-    "`strongroom doctor --url {url}` says what is wrong; if it is the address, mend `url` in {policy}; what waits is "
-    "delivered by itself once the server answers"
+    "`strongroom doctor --url {url}` shows what is wrong; if it is the address, correct `url` in {policy}; waiting "
+    "turns are stored automatically once the server answers"
 )
 _RESTORE = (
-    "put the vault back at {vault} (is its disk mounted?); if it is gone for good, `strongroom init {vault}` and "
-    "`{wire}` begin with an empty one"
+    "put the vault back at {vault} (is its disk mounted?); if it is lost, start with an empty one: "
+    "`strongroom init {vault}`, then `{wire}`"
 )
 
 
@@ -36,16 +36,18 @@ class Remedy:
     served: str
 
 
-_CHECK = "mend {policy}; `{wire} --check-only` says whether it is sound"
-_INBOX = "`{wire}` asks the vault for its inbox key, without which nothing can wait"
-_LEAVE = "`{wire} --namespaces {covered}` goes on with those that the cap covers"
-_AGAIN = "`{wire}` tries once more what was set aside"
-_ROOM = "see with `df {state}` whether its disk is full; else let `spool_bytes` below [keep] in {policy} be larger"
-_NEW_CAP = Remedy("`{wire}` makes another cap", _MINT)
+_CHECK = "correct {policy}; `{wire} --check-only` checks it"
+_INBOX = "run `{wire}` to get the vault's inbox key, without which no turn can wait"
+_LEAVE = "to use only the namespaces that the cap covers, run `{wire} --namespaces {covered}`"
+_AGAIN = "run `{wire}` to try the turns that were set aside once more"
+_ROOM = "`df {state}` shows whether its disk is full; if not, raise `spool_bytes` below [keep] in {policy}"
+_NEW_CAP = Remedy("run `{wire}` to make a new cap", _MINT)
 _LOOK = Remedy(_VAULT, _SERVER)
-_FORGED = Remedy("`strongroom audit verify --vault {vault}`", "the server's owner runs `strongroom audit verify`")
+_FORGED = Remedy(
+    "run `strongroom audit verify --vault {vault}`", "ask the server's owner to run `strongroom audit verify`"
+)
 _KEYS = Remedy(
-    "`strongroom doctor --vault {vault}` says what is missing; where the keys are behind a passphrase, start Hermes "
+    "`strongroom doctor --vault {vault}` shows what is missing; if the keys are locked with a passphrase, start Hermes "
     "with STRONGROOM_PASSPHRASE_FILE",
     _SERVER,
 )
@@ -62,28 +64,30 @@ REMEDIES: Mapping[str, Remedy] = {
     "cap_malformed": Remedy(f"{_ASIDE}{_NEW_CAP.embedded}", f"{_ASIDE}{_MINT}"),
     "cap_missing": _NEW_CAP,
     "cap_namespace_denied": _NEW_CAP,
-    "cap_not_yet_valid": Remedy("set this machine's clock: `timedatectl`", "set both clocks: `timedatectl`"),
-    "cap_op_mismatch": _NEW_CAP,
-    "cap_revoked": Remedy(
-        "if that was not meant to last, `{wire}` makes another cap, and what waits goes with it", _MINT
+    "cap_not_yet_valid": Remedy(
+        "correct this machine's clock: `timedatectl`", "correct both machines' clocks: `timedatectl`"
     ),
+    "cap_op_mismatch": _NEW_CAP,
+    "cap_revoked": Remedy("to allow Hermes again, run `{wire}`, which makes a new cap and stores waiting turns", _MINT),
     "cap_signature_invalid": _NEW_CAP,
     "audit_unavailable": _LOOK,
-    "clock_behind": Remedy("set this machine's clock: `timedatectl`", "its owner sets the server's clock"),
+    "clock_behind": Remedy(
+        "correct this machine's clock: `timedatectl`", "ask the server's owner to correct the server's clock"
+    ),
     "key_unavailable": _KEYS,
-    "rate_limited": Remedy(_VAULT, "wait: the server takes so many requests a second from one cap"),
+    "rate_limited": Remedy(_VAULT, "wait: the server limits the requests per second of one cap"),
     "server_unavailable": _LOOK,
     "store_unavailable": _LOOK,
     "tampered": _FORGED,
     "vault_missing": Remedy(_RESTORE, _SERVER),
     CAP_EXPOSED: Remedy(
-        "others may have read the cap: `{unwire}` revokes it, `{wire}` makes another",
+        "others may have read the cap: run `{unwire}` to revoke it, then `{wire}` to make a new one",
         "`chmod 600 {cap}`; others may have read it, so have it revoked, and " + _MINT,
     ),
     ADDRESS: Remedy(_CHECK, _CHECK),
     FAULT: Remedy(_CHECK, _CHECK),
     NO_INBOX: Remedy(_INBOX, _INBOX),
-    NOT_COVERED: Remedy(f"`{{wire}}` makes a cap for what the vault has; {_LEAVE}", _LEAVE),
+    NOT_COVERED: Remedy(f"run `{{wire}}` to make a cap for all of the vault's namespaces; {_LEAVE}", _LEAVE),
     ASIDE: Remedy(_AGAIN, _AGAIN),
     FULL: Remedy(_ROOM, _ROOM),
 }

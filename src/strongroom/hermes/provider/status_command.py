@@ -22,8 +22,8 @@ _WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)
 _KEEPING = ("the spool", "keeping", "keeping a draft")
 """Work that fails together with the spool."""
 _WALLS = {
-    True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
-    False: "the server: this home holds a cap and no keys",
+    True: "none against programs of your own user, which can read the keys (for one, wire with --url)",
+    False: "the server: this machine has a cap and no keys",
 }
 
 
@@ -40,14 +40,14 @@ def report(home: ProviderHome) -> dict[str, Any]:
         "cap": cap,
         "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
         "tools": str(policy.tools),
-        "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
+        "secrets": "masked" if policy.keep.mask_secrets else "stored unmasked (keep.mask_secrets = false)",
         "spool": f"{pluralize(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
     }
     found["answers"], reason = _answers(home)
     if counts := problem_log.read_counts(parts.directory):
         found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
-        found["set aside"] = f"{pluralize(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
+        found["set aside"] = f"{pluralize(aside, 'turn')} refused by the vault, in {parts.spool.directory}"
     noted = problem_log.read(parts.directory)
     covered = [name for name in policy.namespaces if name in home.look.grounds.allowed]
     states = _states(home, unread or reason, noted, is_covered=len(covered) == len(policy.namespaces))
@@ -74,18 +74,18 @@ def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is
 def _reached(home: ProviderHome) -> Callable[[Namespace], str]:
     """A function that names a namespace, and adds if the cap does not cover it."""
     allowed = home.look.grounds.allowed
-    return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
+    return lambda name: name if name in allowed else f"{name} (not covered by the cap: lines for it are not stored)"
 
 
 def _policy(home: ProviderHome) -> dict[str, str]:
     """The flaws of the current policy."""
     if home.broken:
-        return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
+        return {"policy": f"the file has an error, so its last valid version is in use: {home.broken}"}
     mine = hermes_homes.of(home.path, Path.home())
     if not is_anothers(home.policy, mine):
         return {}
-    wire = f"`strongroom wire hermes --profile {mine.profile}` gives this one its own"
-    return {"policy": f"it is of another home, copied or edited: {wire}"}
+    wire = f"run `strongroom wire hermes --profile {mine.profile}` to give this one its own"
+    return {"policy": f"it belongs to another home, copied or edited: {wire}"}
 
 
 def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
@@ -110,7 +110,10 @@ def _cap(home: ProviderHome) -> tuple[str, str]:
         return f"{error.message} [{error.reason}]", remedies.CAP_EXPOSED
     except StrongroomError as error:
         return f"{error.message} [{error.reason}]", error.reason
-    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended", ""
+    return (
+        f"ends in {left:.0f} days; it is renewed automatically, unless it is revoked" if left > 0 else "has ended",
+        "",
+    )
 
 
 def _answers(home: ProviderHome) -> tuple[str, str]:

@@ -102,7 +102,7 @@ def rewind(session: MemorySession) -> None:
     elif not _rewind_recorded(view):
         _rewind_last(view)
     if session.undone and session.warn is not None:
-        session.warn(f"memory: {pluralize(session.undone, 'line')} of what was undone forgotten")
+        session.warn(f"memory: {pluralize(session.undone, 'line')} forgotten, because the turn was undone")
 
 
 def _rewind_unkept(session: MemorySession) -> None:

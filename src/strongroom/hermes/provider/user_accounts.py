@@ -112,7 +112,8 @@ class Accounts:
                 raise KeyUnavailable(f"cannot read {self._path}: {error.strerror}") from None
             except msgspec.DecodeError:
                 raise KeyUnavailable(
-                    f"{self._path} is damaged", hint="put it back, or remove it: ids of two kinds are then two people"
+                    f"{self._path} is damaged",
+                    hint="put it back; without it, one person's two kinds of ids count as two people",
                 ) from None
             return self._record
 

@@ -92,7 +92,9 @@ class VaultConnection:
         if not self._url:
             return use(self._memory(token))
         if time.monotonic() < self._rest_until:
-            raise ServerUnavailable("the server was out of reach a moment ago", hint="it is asked again in seconds")
+            raise ServerUnavailable(
+                "the server could not be reached a moment ago", hint="the next attempt follows in a few seconds"
+            )
         try:
             answer = use(self._connected(token, hasty=hasty).with_cap(token))
         except ServerUnavailable:
@@ -149,6 +151,6 @@ def _passphrase() -> str:
 
 def _refuse(why: str) -> str:
     raise KeyUnavailable(
-        f"the vault's keys are behind a passphrase, and it cannot be read: {why}",
+        f"the vault's keys are locked with a passphrase, and its file cannot be read: {why}",
         hint="name its file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and wire with --url",
     )

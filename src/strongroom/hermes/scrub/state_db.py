@@ -152,7 +152,9 @@ def _opened(path: Path, flags: int, wait: float) -> Iterator[apsw.Connection]:
 
 def _unusable(path: Path, error: apsw.Error) -> StoreUnavailable:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return StoreUnavailable(f"{path} stays busy", hint="stop Hermes, or wait until it is idle, and run this again")
+        return StoreUnavailable(
+            f"{path} is in use by Hermes", hint="stop Hermes, or wait until it is idle, and run this again"
+        )
     return StoreUnavailable(
         f"{path} cannot be used: {type(error).__name__}", hint="`hermes doctor` says more; nothing was changed"
     )

@@ -150,7 +150,7 @@ def test_the_status_tells_of_a_namespace_that_the_cap_does_not_cover(wired: Wire
     wired.write(namespaces='["personal", "famly", "travel"]')
     code, out, _ = run("status")
     assert code == 0
-    assert "personal, famly (not in the cap: what belongs there is not kept), travel" in out
+    assert "personal, famly (not covered by the cap: lines for it are not stored), travel" in out
 
 
 def test_status_is_what_no_command_means(wired: Wired, run: Run) -> None:

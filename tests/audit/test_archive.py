@@ -342,7 +342,7 @@ def test_archiving_beside_a_reader_names_what_removes_the_entries_for_good(grown
     reader.execute("SELECT count(*) FROM objects").fetchall()
     with pytest.raises(StoreUnavailable) as caught:
         grown.audit.archive(tmp_path / "old")
-    assert caught.value.hint.startswith("vault.scrub() ")
+    assert "vault.scrub()" in caught.value.hint
     assert _archived(grown) == 768
     assert grown.scrub_is_due()
     reader.close()

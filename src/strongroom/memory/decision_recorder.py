@@ -79,8 +79,9 @@ class DecisionRecorder:
         self.now = clock
         self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
-        self.refusals = RefusalRecorder(state, clock)
-        self.admin = AdminRecorder(state, clock)
+        # They ask here for the time, so that all three go by one clock.
+        self.refusals = RefusalRecorder(state, lambda: self.now())
+        self.admin = AdminRecorder(state, lambda: self.now())
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""

@@ -17,6 +17,7 @@ from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
 from strongroom import Memory, Vault
 from strongroom.crypto import line_encryption
+from strongroom.memory import decision_recorder
 from strongroom.memory.ops import put
 
 _THREADS = 32
@@ -134,8 +135,8 @@ def split(run: Run) -> Iterator[Row]:
             ("gate", clerk.state.gate, "admit"),
             ("line", put, "_drafts"),
             ("seal", line_encryption, "seal_line"),
-            ("marks", clerk, "_entries"),
-            ("entry", clerk.state.log, "pending"),
+            ("marks", clerk, "entries"),
+            ("entry", decision_recorder, "pending"),
             ("store", clerk.state.store, "commit"),
             ("shelf", clerk.state, "committed"),
         ):

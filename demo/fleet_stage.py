@@ -134,7 +134,7 @@ def fleet_of(stage: Stage) -> Fleet:
 
 
 def in_fleet(*attempts: Callable[[Fleet], Shown], at_once: bool = False) -> Callable[[Stage], Shown]:
-    """A step that happens in the fleet: one attempt, or several with one sentence, in their order unless told."""
+    """A step in the fleet: one attempt, or several with one sentence, by default in their order."""
 
     def attempt(stage: Stage) -> Shown:
         fleet = fleet_of(stage)

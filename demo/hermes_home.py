@@ -61,7 +61,7 @@ Shown = tuple[str, ...] | None
 
 
 def person(name: str, number: str = "", **chat: str) -> Message:
-    """Somebody in a chat: a direct one, unless told."""
+    """Somebody in a chat, by default a direct one."""
     return {"from": name, "id": number or name, "chat": number or name, **chat}
 
 

@@ -19,7 +19,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "seed-data-class": ("seed", "a credentials cap with the matching op gets cap_data_class_mismatch"),
     "seed-no-llm": ("seed", "no language model client is reachable from the core"),
     "seed-architecture": ("seed", "the architecture page states the namespace field and the gate's order"),
-    "seed-top-k": ("seed", "recall returns at most K snippets: 5 unless told, never more than 20"),
+    "seed-top-k": ("seed", "recall returns at most K snippets: 5 by default, never more than 20"),
     # Caps and gate.
     "cap-strip": ("design", "a link cannot be stripped: the parent token needs the parent's seed"),
     "cap-narrow": ("design", "attenuation never widens any part of the authority"),

@@ -253,7 +253,7 @@ def actor(text: str) -> Actor:
 def actor_scope(text: str) -> ActorScope:
     """Check a scope: an actor prefix that ends at a segment border, such as `hermes/default/`."""
     if not isinstance(text, str) or not text.endswith("/"):
-        raise InvalidRequest("an actor scope is a prefix that ends with /, such as hermes/default/")
+        raise InvalidRequest("an actor scope must be a prefix that ends with /, such as hermes/default/")
     return ActorScope(actor(text[:-1]) + "/")
 
 
@@ -289,7 +289,7 @@ def namespace(text: str) -> Namespace:
 def line_id(text: str) -> LineId:
     """Check a ULID as it is stored: 26 upper-case Crockford characters."""
     if not _LINE_ID.fullmatch(text := plain(text)):
-        raise InvalidRequest("a line id is a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
+        raise InvalidRequest("a line id must be a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
     return LineId(text)
 
 
@@ -309,7 +309,7 @@ def line_ids(texts: Collection[str]) -> frozenset[LineId]:
 def link_id(text: str) -> LinkId:
     """Check a link id: the SHA-256 of a cap's link, in hex."""
     if not _LINK_ID.fullmatch(text := plain(text)):
-        raise InvalidRequest("a link id is 64 hex digits, as vault.revoke() returns and vault.caps() lists them")
+        raise InvalidRequest("a link id must be 64 hex digits, as vault.revoke() returns and vault.caps() lists them")
     return LinkId(text)
 
 
@@ -336,7 +336,7 @@ def _composed(text: str, what: str) -> str:
     for character in text:
         run = run + 1 if unicodedata.combining(character) or character in _MADE_OF_MARKS else 0
         if run > _MARKS:
-            raise InvalidRequest(f"{what} stacks more than {_MARKS} combining marks on one character")
+            raise InvalidRequest(f"{what} has more than {_MARKS} combining marks on one character")
     return unicodedata.normalize("NFC", text)
 
 
@@ -371,14 +371,14 @@ def clean_field(text: str, what: str) -> str:
 def deed(text: str) -> str:
     """Check the name of something done outside the vault: not a sentence, since the log keeps it in clear for ever."""
     if not _DEED.fullmatch(text := plain(text)):
-        raise InvalidRequest("what was done is a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
+        raise InvalidRequest("`what` must be a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
     return text
 
 
 def digest(text: str) -> str:
     """Check a SHA-256 in hex."""
     if not _DIGEST.fullmatch(text := plain(text)):
-        raise InvalidRequest("a digest is 64 hex digits in lower case", hint="hashlib.sha256(...).hexdigest()")
+        raise InvalidRequest("a digest must be 64 hex digits in lower case", hint="hashlib.sha256(...).hexdigest()")
     return text
 
 
@@ -387,7 +387,7 @@ def kind(text: str) -> Kind:
     try:
         return _KINDS[text]
     except (KeyError, TypeError):
-        raise InvalidRequest(f"a kind is one of {', '.join(Kind)}") from None
+        raise InvalidRequest(f"a kind must be one of {', '.join(Kind)}") from None
 
 
 def millis(moment: datetime) -> Millis:
@@ -398,7 +398,7 @@ def millis(moment: datetime) -> Millis:
         )
     value = round(moment.timestamp() * 1000)
     if not 0 <= value <= _LAST_TIME:
-        raise InvalidRequest("a time must lie between 1970 and 9999")
+        raise InvalidRequest("a time must be between 1970 and 9999")
     return Millis(value)
 
 

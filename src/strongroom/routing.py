@@ -209,13 +209,13 @@ def rules(table: Mapping[str, object]) -> Rules:
         found = msgspec.convert(table, _Table)
         default = model.namespace(found.default)
     except (msgspec.ValidationError, InvalidRequest, RecursionError) as error:
-        raise InvalidRequest(f"[routing]: {error}", hint="it holds default, and rules") from None
+        raise InvalidRequest(f"[routing]: {error}", hint="it may have only `default` and `rules`") from None
     if len(found.rules) > RULES_LIMIT:
         raise InvalidRequest(f"[routing] holds more than {RULES_LIMIT} rules")
     made = tuple(_rule(number, one) for number, one in enumerate(found.rules, 1))
     for rule in made:
         if sum(other.name == rule.name for other in made) > 1:
-            raise InvalidRequest(f"routing rule {rule.name}: there are two of this name")
+            raise InvalidRequest(f"routing rule {rule.name}: there are two with this name")
     return Rules(default, made)
 
 
@@ -255,7 +255,7 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
         raise InvalidRequest(f"it has more than {WORDS_LIMIT} words")
     folded = sorted(set(map(_folded, words)))
     if not all(1 <= len(word) <= PHRASE_LIMIT for word in folded):
-        raise InvalidRequest(f"a word or phrase has 1 to {PHRASE_LIMIT} characters")
+        raise InvalidRequest(f"a word or phrase must have 1 to {PHRASE_LIMIT} characters")
     joined = [word for word in folded if JOINED_TEXT.search(word)]
     apart = [word for word in folded if not JOINED_TEXT.search(word)]
     whole = [f"{BEFORE}(?:{_any_of(apart)}){AFTER}"] if apart else []
@@ -268,7 +268,7 @@ def _stems(stems: Sequence[str]) -> re.Pattern[str]:
         raise InvalidRequest(f"it has more than {WORDS_LIMIT} stems")
     folded = sorted(set(map(_folded, stems)))
     if not all(len(start_of(stem)) >= _BEGINNING and len(stem) <= PHRASE_LIMIT for stem in folded):
-        raise InvalidRequest(f"a stem begins with {_BEGINNING} letters, and has {PHRASE_LIMIT} characters at most")
+        raise InvalidRequest(f"a stem must begin with {_BEGINNING} letters and have at most {PHRASE_LIMIT} characters")
     return re.compile(rf"{BEFORE}(?:{_any_of(folded)})[^\W{JOINED}]{{0,40}}") if folded else _NOTHING
 
 
@@ -298,12 +298,12 @@ def _patterns(sources: Sequence[str]) -> tuple[re.Pattern[str], ...]:
 
 def _pattern(source: str) -> re.Pattern[str]:
     if not source or len(source) > PATTERN_LIMIT:
-        raise InvalidRequest(f"a pattern has 1 to {PATTERN_LIMIT} characters")
+        raise InvalidRequest(f"a pattern must have 1 to {PATTERN_LIMIT} characters")
     if _steps(source) > STEPS_LIMIT:
         raise InvalidRequest("a pattern could take too long: repeat less, such as {1,20}, and never a group")
     compiled = re.compile(source, re.IGNORECASE)
     if compiled.match(""):
-        raise InvalidRequest("a pattern matches the empty text, so it fits everything")
+        raise InvalidRequest("a pattern matches the empty text, so it matches everything")
     return compiled
 
 

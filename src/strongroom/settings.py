@@ -62,7 +62,9 @@ def rules_in(text: str) -> Rules:
 def find(vault: str | None = None) -> Settings:
     """The settings of this process. `vault` takes precedence over the environment."""
     if vault == "":
-        raise InvalidRequest("the vault's place is empty", hint="leave --vault out for the default one")
+        raise InvalidRequest(
+            "the path of the vault is empty", hint="give a path, or leave out --vault for the default one"
+        )
     place = vault or os.environ.get("STRONGROOM_VAULT") or str(default_vault())
     config = config_path()
     file = _read(config)
@@ -88,7 +90,7 @@ def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
 def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
     """Create a vault and open it. Its keys are encrypted if a passphrase is given."""
     if passphrase is not None and in_environment():
-        raise InvalidRequest("the keys are in the environment, so no passphrase can lock them")
+        raise InvalidRequest("the keys are in the environment, so a passphrase cannot protect them")
 
     def keys(vault: str) -> KeySource:
         if passphrase is not None:

@@ -29,7 +29,7 @@ def mint(**changes: Any) -> Token:
 
 
 def narrow(token: str, **changes: Any) -> Token:
-    """One more link, delegable unless told; its holder key depends on its place."""
+    """One more link, by default delegable; its holder key depends on its place."""
     place = len(chain.parse(token).links)
     given: dict[str, Any] = {"now": NOW, "jti": seed(f"jti {place}")[:16], "holder_seed": HOLDERS[place]}
     return chain.attenuate(token, **{**given, **changes})

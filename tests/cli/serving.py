@@ -54,7 +54,7 @@ class Server:
 
 @contextmanager
 def serve(home: Path, *arguments: str) -> Iterator[Server]:
-    """`strongroom serve --json`, on a free port and without MCP unless told, until the context ends."""
+    """`strongroom serve --json` until the context ends; by default on a free port and without MCP."""
     place = () if {"--listen", "--socket"} & set(arguments) else ("--listen", "127.0.0.1:0")
     tools = () if "--mcp" in arguments else ("--no-mcp",)  # a server with MCP takes twice as long to start
     command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--json", *place, *tools, *arguments]

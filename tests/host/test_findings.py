@@ -275,7 +275,7 @@ def test_what_waits_for_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog:
         assert memory._keeping is not None
         assert len(memory._keeping._lane) <= SHORT.waiting_turns + 64
         provider.release.set()
-    assert "is not told of on_delegation" in caplog.text
+    assert "on_delegation is skipped for it" in caplog.text
 
 
 def test_the_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -699,7 +699,7 @@ def test_a_provider_that_hangs_in_what_it_is_told_is_waited_for_once(
         assert provider.entered.wait(PATIENCE)
         for _ in range(3):
             assert json.loads(memory.handle_tool_call("recall", {})) == {"tool": "recall"}
-        assert caplog.text.count("before it has heard") == 1
+        assert caplog.text.count("before it has received") == 1
         provider.release.set()
         assert memory.flush(PATIENCE)
 

@@ -106,7 +106,7 @@ def _narrow_scope(cap: Cap, claims: Narrowing) -> ActorScope | None:
 def _narrow_session(cap: Cap, claims: Narrowing) -> str | None:
     if claims.session is None or cap.session in (None, claims.session):
         return claims.session or cap.session
-    raise CapMalformed("a link names another session than the cap")
+    raise CapMalformed("a link names a session that the cap does not cover")
 
 
 def _least(one: int | None, other: int | None) -> int | None:

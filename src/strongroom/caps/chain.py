@@ -137,7 +137,7 @@ def attenuate(
     """Add a narrowing link. Works offline: it needs the parent token, and nothing of the vault."""
     parent = parse(token)
     if parent.seed is None:
-        raise InvalidRequest("this cap names no holder key, so it cannot be narrowed", hint="mint it delegable")
+        raise InvalidRequest("this cap has no holder key, so it cannot be narrowed", hint="mint a delegable one")
     if depth_left_in(parent.links) < 1:
         raise InvalidRequest("this cap allows no further link")
     claims = Narrowing(
@@ -175,7 +175,9 @@ def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) ->
     if public is None:
         if chain.first.aud != audience:
             raise CapAudience("the cap is for another vault")
-        raise CapSignatureInvalid("the cap's issuer is not known to this vault", hint="the issuer key may be rotated")
+        raise CapSignatureInvalid(
+            "the cap's issuer is not known to this vault", hint="the issuer key may have been rotated"
+        )
     _check_signature(public, chain.links[0])
     proven = _Proven([chain.links[0].id], chain.first.actor)
     try:
@@ -265,5 +267,5 @@ def public_key(seed: bytes) -> bytes:
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise InvalidRequest("give a list of names, not one text")
+        raise InvalidRequest("give a list of names, not a string")
     return tuple(sorted(set(map(str, values))))

@@ -156,12 +156,12 @@ def _parse_link(part: str, decode: Callable[[bytes], _C], check: Callable[[_C], 
     header, _, rest = part.partition(".")
     payload, _, signature = rest.partition(".")
     if header != HEADER:
-        raise CapMalformed("a link's header is not that of a strongroom cap")
+        raise CapMalformed("a link does not have the header of a strongroom cap")
     raw = unb64(payload)
     try:
         claims = decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise CapMalformed("a link's claims are not what a cap may say") from None
+        raise CapMalformed("a link has claims that a cap cannot have") from None
     if encode(claims) != raw:
         raise CapMalformed("a link's claims are not in canonical form")
     try:
@@ -175,12 +175,12 @@ def _parse_link(part: str, decode: Callable[[bytes], _C], check: Callable[[_C], 
 
 def check_first(claims: Grantable) -> None:
     if (claims.actor is None) == (claims.actor_scope is None):
-        raise InvalidRequest("a cap names either one actor or one actor scope")
+        raise InvalidRequest("a cap needs either an actor or an actor scope, not both")
     if claims.data_class not in tuple(DataClass):
-        raise InvalidRequest(f"a data class is one of {', '.join(DataClass)}")
+        raise InvalidRequest(f"a data class must be one of {', '.join(DataClass)}")
     for name in (claims.iss, claims.aud):
         if not name or not _LABEL.fullmatch(name):
-            raise InvalidRequest("a cap names its issuer and its vault")
+            raise InvalidRequest("a cap must name its issuer and its vault")
     _check_numbers(claims.iat, claims.nbf, claims.exp)
     _check_shared(claims, claims.ops, claims.namespaces_allowed)
 
@@ -195,7 +195,7 @@ def check_later(claims: Narrowing) -> None:
 
 def _check_shared(claims: Claims, ops: tuple[str, ...], namespaces: tuple[str, ...]) -> None:
     if claims.v != 1:
-        raise InvalidRequest("a cap of another version")
+        raise InvalidRequest("the cap has an unknown version")
     unb64(claims.jti, 16)
     if claims.actor is not None:
         model.actor(claims.actor)
@@ -204,19 +204,19 @@ def _check_shared(claims: Claims, ops: tuple[str, ...], namespaces: tuple[str, .
     _check_set(ops, "ops")
     for op in ops:
         if op not in tuple(Op):
-            raise InvalidRequest(f"an op is one of {', '.join(Op)}")
+            raise InvalidRequest(f"an operation must be one of {', '.join(Op)}")
     _check_set(namespaces, "namespaces_allowed")
     for name in namespaces:
         model.namespace(name)
     if claims.session is not None and (
         not claims.session or model.clean_field(claims.session, "a session") != claims.session
     ):
-        raise InvalidRequest("a session is non-empty text in NFC")
+        raise InvalidRequest("a session must be a non-empty text in NFC")
     _check_numbers(claims.max_depth)
     if claims.max_k is not None and not 1 <= claims.max_k <= model.K_LIMIT:
-        raise InvalidRequest(f"max_k lies between 1 and {model.K_LIMIT}")
+        raise InvalidRequest(f"max_k must be between 1 and {model.K_LIMIT}")
     if claims.label is not None and not _LABEL.fullmatch(claims.label):
-        raise InvalidRequest("a label is 1 to 64 of letters, digits, space and . _ @ : / + -")
+        raise InvalidRequest("a label must have 1 to 64 letters, digits, spaces and . _ @ : / + -")
     if claims.cnf is not None:
         _check_jwk(claims.cnf.jwk)
 

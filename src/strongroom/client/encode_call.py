@@ -92,7 +92,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _whole(value: Any) -> int:
     if type(value) is not int:
-        raise InvalidRequest("a number must be a whole one")
+        raise InvalidRequest("a number must be a whole number")
     # The vault refuses every value beyond this range alike, and not every JSON reader handles such numbers.
     return max(-_NUMBER_LIMIT, min(value, _NUMBER_LIMIT))
 
@@ -107,7 +107,7 @@ def _seconds(value: Any) -> float:
     if type(value) is float and math.isfinite(value):
         return value
     if type(value) is not int:
-        raise InvalidRequest("a time to wait is a number of seconds")
+        raise InvalidRequest("a time to wait must be a number of seconds")
     return _whole(value)
 
 
@@ -132,7 +132,7 @@ def _lines(lines: tuple[NewLine, ...]) -> tuple[NewLine, ...]:
 
 def _sealed(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise InvalidRequest("a sealed bundle is bytes")
+        raise InvalidRequest("a sealed bundle must be bytes")
     if len(value) > inbox.SEALED_LIMIT:
         raise BodyTooLarge(f"a sealed bundle is at most {inbox.SEALED_LIMIT} bytes", hint="seal several")
     return bytes(value)

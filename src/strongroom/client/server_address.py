@@ -36,7 +36,7 @@ class Address:
     def of(cls, url: str, *, allow_cleartext: bool = False) -> Address:
         """Check an address. One at which a cap would cross the network in clear is InvalidRequest by default."""
         if not isinstance(url, str) or not url.isprintable():
-            raise InvalidRequest("a server's address is a text", hint=_FORMS)
+            raise InvalidRequest("a server's address must be a string", hint=_FORMS)
         if url.startswith("unix:"):
             return cls._of_socket(url)
         parsed = _parsed(url)
@@ -52,7 +52,7 @@ class Address:
     def _of_socket(cls, url: str) -> Address:
         path = url.removeprefix(_UNIX)
         if not path.startswith("/"):
-            raise InvalidRequest("a unix socket is named by its whole path", hint="unix:///run/strongroom/socket")
+            raise InvalidRequest("a unix socket needs its absolute path", hint="unix:///run/strongroom/socket")
         return cls("http://localhost", url, path)
 
     def transport_maker(self, ca_file: str | os.PathLike[str] | None, tls: ssl.SSLContext | None) -> Transport:

@@ -75,7 +75,7 @@ def unseal(identity: str, sealed: bytes) -> Bundle:
     sealed = bytes(sealed)
     _check_size(sealed)
     if not sealed.startswith(_MAGIC) or _HEADER_END not in sealed[:_HEADER_LIMIT]:
-        raise InvalidRequest("this is no sealed bundle", hint="seal one with strongroom.crypto.inbox.seal()")
+        raise InvalidRequest("this is not a sealed bundle", hint="seal one with strongroom.crypto.inbox.seal()")
     bundle = _read(_opened(_identity(identity), sealed))
     _check_lines(bundle.lines)
     return bundle
@@ -97,10 +97,10 @@ def _read(opened: bytes) -> Bundle:
     try:
         bundle = _decode(opened)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidRequest("what was sealed is no bundle") from None
+        raise InvalidRequest("the sealed content is not a bundle") from None
     check_unique_keys(opened)
     if bundle.v != _VERSION:
-        raise InvalidRequest("the bundle is of an unknown version", hint="install a newer strongroom at the vault")
+        raise InvalidRequest("the bundle has an unknown version", hint="install a newer strongroom at the vault")
     return bundle
 
 
@@ -111,7 +111,9 @@ def _check_lines(lines: tuple[NewLine, ...]) -> None:
         raise TooMany(f"a bundle holds at most {model.BATCH_LIMIT} lines")
     for line in lines:
         if line.id is None:
-            raise InvalidRequest("each line of a bundle needs an id", hint="else it would be written at each delivery")
+            raise InvalidRequest(
+                "each line of a bundle needs an id", hint="without one, it would be written at every delivery"
+            )
         model.line_id(line.id)
 
 
@@ -125,7 +127,7 @@ def _identity(text: str) -> Any:
     try:
         return age.x25519.Identity.from_str(text)
     except age.IdentityError:
-        raise InvalidRequest("this is no age identity of the X25519 kind") from None
+        raise InvalidRequest("this is not an age X25519 identity") from None
 
 
 def _recipient(text: str) -> Any:

@@ -137,7 +137,9 @@ class Host:
     def _begin(self, reach: Reach) -> None:
         with self._guard:
             if self._closed:
-                raise InvalidRequest("the host is closed, or was made before a fork", hint="make another one")
+                raise InvalidRequest(
+                    "the host is closed, or was made before this process forked", hint="make another one"
+                )
             # Only a FULL agent starts the recovery, because it opens a provider session, which a short-lived agent must
             # not.
             if self._recovered is None and self._make is not None and reach is Reach.FULL:
@@ -192,12 +194,13 @@ class Host:
 def _check(home: Path, keys: Path, provider: object) -> None:
     if provider is not None and not isinstance(provider, str) and not callable(provider):
         raise InvalidRequest(
-            f"a provider is a name or what makes one, not a {type(provider).__name__}",
+            f"a provider must be a name, a class or a function, not a {type(provider).__name__}",
             hint="pass the class, or a function without arguments: each agent gets an object of its own",
         )
     if keys.is_relative_to(home):
         raise InvalidRequest(
-            "the journal's key would lie in the home, beside what it seals", hint="name another directory with keys="
+            "the journal's key would be in the home, beside the journal that it encrypts",
+            hint="name another directory with keys=",
         )
 
 

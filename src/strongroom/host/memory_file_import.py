@@ -142,5 +142,5 @@ def _remember(home: Path, marks: list[str], without: Collection[str] = ()) -> No
     except OSError as error:
         raise StoreUnavailable(
             f"{MARKER} cannot be written: {error.strerror}",
-            hint="the memory files were imported, and are again next time",
+            hint="the memory files were imported, but will be imported again next time",
         ) from None

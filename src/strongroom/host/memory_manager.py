@@ -136,7 +136,9 @@ class MemoryManager:
     def remove(self, name: str) -> None:
         """Remove the external provider before the session begins. The built-in memory stays."""
         if name == BUILTIN:
-            raise ProviderRefused("the built-in memory cannot be removed", hint="Reach.NONE is an agent without memory")
+            raise ProviderRefused(
+                "the built-in memory cannot be removed", hint="for an agent without memory, use Reach.NONE"
+            )
         if self._external is None or self._external.name != name or self._begun:
             raise ProviderRefused(f"there is no external provider {name} to remove")
         self._external = self._keeping = None
@@ -165,7 +167,10 @@ class MemoryManager:
         """
         context = context_of(context)
         if context is AgentContext.PRIMARY:
-            raise InvalidRequest("a conversation is no agent for a moment", hint="make its memory with Host.manager")
+            raise InvalidRequest(
+                "temporary() is not for a conversation's own agent",
+                hint="make a conversation's memory with Host.manager",
+            )
         return self._shared.make(replace(self.session, id=self._session_id, context=context), reach, self._notes)
 
     def system_prompt_block(self) -> str:
@@ -392,7 +397,7 @@ def _signature(given: object) -> object:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        raise InvalidRequest(f"a signature is a mapping, not a {error_location.kind(given)}")
+        raise InvalidRequest(f"a signature must be a mapping, not a {error_location.kind(given)}")
     return plain(given)
 
 
@@ -400,5 +405,6 @@ def _check_text(*texts: object) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise InvalidRequest(
-                f"a turn is made of texts, not of a {type(text).__name__}", hint="join the text parts of the message"
+                f"a turn must consist of texts, not of a {type(text).__name__}",
+                hint="join the text parts of the message",
             )

@@ -67,7 +67,7 @@ class TurnQueue:
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
         """Queue a hook. Dropped with a warning if the queue is full."""
         if len(self._lane) >= self._most + _MORE:
-            log.warning("memory provider %s is far behind and is not told of %s", self._provider.name, hook)
+            log.warning("memory provider %s is far behind, so %s is skipped for it", self._provider.name, hook)
             return
         heard: Future[None] = Future()
         if self._lane.submit(partial(self._say, heard, hook, args, keywords)) and hook in _AWAITED:
@@ -84,7 +84,7 @@ class TurnQueue:
         begun = time.monotonic()
         self._workers.wait(awaited, min(most, seconds / 2))
         if not awaited.done():
-            log.warning("memory provider %s is asked before it has heard of all that happened", self._provider.name)
+            log.warning("memory provider %s is asked before it has received all earlier events", self._provider.name)
         return max(0.0, seconds - (time.monotonic() - begun))
 
     def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
@@ -169,4 +169,6 @@ class TurnQueue:
             log.warning("memory provider %s is far behind; turns wait in the journal for the next start", name)
         self._behind = True
         if not number:
-            log.error("memory provider %s: a turn is lost, neither it nor the journal takes any", name)
+            log.error(
+                "memory provider %s: a turn is lost, because neither the provider nor the journal accepts it", name
+            )

@@ -138,7 +138,9 @@ def _named(name: str) -> str:
 
 def _key(spelling: object) -> str:
     if not isinstance(spelling, str) or spelling not in _SPELLINGS:
-        raise InvalidRequest(f"{str(spelling)[:80]!r} is not an identity setting", hint=f"there are {', '.join(KEYS)}")
+        raise InvalidRequest(
+            f"{str(spelling)[:80]!r} is not an identity setting", hint=f"the settings are {', '.join(KEYS)}"
+        )
     return _SPELLINGS[spelling]
 
 

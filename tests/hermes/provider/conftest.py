@@ -99,7 +99,7 @@ class Wired:
         return recipient
 
     def agent(self, session: str = "s1", **told: Any) -> StrongroomProvider:
-        """An agent that a runtime built, on the command line unless told otherwise."""
+        """An agent that a runtime built, by default on the command line."""
         made = StrongroomProvider(self.path)
         made.initialize(
             session,

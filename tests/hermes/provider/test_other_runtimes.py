@@ -47,7 +47,7 @@ def hosting(either: Wired) -> Iterator[MakeHost]:
 
 
 def told(**about: Any) -> AgentSession:
-    """What a host tells of an agent; the local owner unless told otherwise."""
+    """What a host says about an agent; by default it is the local owner's."""
     return AgentSession("host-1", **about)
 
 

@@ -174,7 +174,7 @@ class BuiltinMemory(MemoryProvider):
         """
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:
-            raise InvalidRequest("this memory is for reading only", hint="it is changed from the conversation itself")
+            raise InvalidRequest("this memory is read-only", hint="only the conversation itself can change it")
         done = Edited("")
 
         def edit(text: str) -> str:

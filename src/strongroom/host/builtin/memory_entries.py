@@ -116,7 +116,7 @@ def _checked(change: Change, limit: int) -> Change:
     if (change.action == Action.ADD) == bool(old_text):
         raise InvalidRequest(
             f"{change.action} takes {'no' if old_text else 'an'} old_text",
-            hint="old_text is a part of the one entry that is meant",
+            hint="old_text must be a part of exactly one entry",
         )
     _check_content(content, limit)
     return replace(change, content=content, old_text=old_text)
@@ -184,20 +184,20 @@ def _named(entries: Sequence[str], old_text: str) -> str:
 def _check_droppable(entry: str, old_text: str, limit: int, whole: str) -> None:
     if len(entry) > limit:
         raise InvalidRequest(
-            f"the entry has {len(entry)} characters, more than the limit of {limit}: somebody wrote it by hand",
-            hint="it is left alone; shorten it by hand, or part it with lines that hold only §",
+            f"the entry has {len(entry)} characters, more than the limit of {limit}, because it was edited by hand",
+            hint="it was not changed; shorten it by hand, or split it with lines that hold only §",
         )
     if entry == whole and old_text not in (entry, prompt_text(entry)):
         raise InvalidRequest(
-            "the file has no line that holds only §, so this entry is all of it, and it has several lines",
-            hint="quote the whole entry as old_text, or part it by hand with lines that hold only §",
+            "the file has no line with only §, so all of its lines are one entry",
+            hint="quote the whole entry as old_text, or split it by hand with lines that hold only §",
         )
 
 
 def _check_result(before: str, after: str, expected: tuple[str, ...], limit: int) -> None:
     if entries_of(after) != expected:
         raise InvalidRequest(
-            "the file is laid out in a way that this change would mix up",
+            "the layout of the file does not allow this change",
             hint="put one line that holds only § between entries, and none at the start or the end",
         )
     used = size_of(expected)

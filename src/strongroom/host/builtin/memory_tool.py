@@ -54,9 +54,9 @@ def parse_call(args: object) -> tuple[Target, tuple[Change, ...]]:
         raise InvalidRequest(f"bad arguments: {error}", hint="see the tool's parameters") from None
     operations = call.operations or []
     if operations and (call.action or call.content or call.old_text):
-        raise InvalidRequest("operations stand alone", hint="leave out action, content and old_text beside them")
+        raise InvalidRequest("operations cannot be combined with action, content and old_text", hint="leave those out")
     if len(operations) > MOST_OPERATIONS:
-        raise InvalidRequest(f"more than {MOST_OPERATIONS} operations", hint="make several calls")
+        raise InvalidRequest(f"there are more than {MOST_OPERATIONS} operations", hint="make several calls")
     return target_of(call.target or Target.MEMORY), tuple(map(_change, operations or [call]))
 
 

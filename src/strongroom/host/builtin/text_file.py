@@ -74,7 +74,7 @@ class TextFile:
         except OSError as error:
             raise _unavailable("read", target, error) from None
         except UnicodeDecodeError:
-            raise StoreUnavailable(f"{target} is not UTF-8", hint="save it as UTF-8; it is left as it is") from None
+            raise StoreUnavailable(f"{target} is not UTF-8", hint="save it as UTF-8; it was not changed") from None
 
     @contextmanager
     def _locked(self, target: Path) -> Iterator[None]:
@@ -99,7 +99,7 @@ class TextFile:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(
-                        f"{path} has been held by another process for too long", hint="look for a stopped process"
+                        f"another process has kept {path} locked for too long", hint="look for a stopped process"
                     ) from None
                 time.sleep(_POLL_SECONDS)
 
@@ -122,7 +122,7 @@ def _check_kind(target: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise StoreUnavailable(f"{target} is not a file", hint="move it away")
     if status.st_size > MOST_BYTES:
-        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten it; it is left as it is")
+        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten it; it was not changed")
 
 
 def _write_draft(draft: Path, data: bytes) -> None:

@@ -185,7 +185,7 @@ class AgentCache(Generic[A]):
             if said is None:
                 return None
             if not isinstance(said, Mapping):
-                raise InvalidRequest(f"a signature is a mapping, not a {type(said).__name__}")
+                raise InvalidRequest(f"a signature must be a mapping, not a {type(said).__name__}")
             return fingerprint(said, self._key)
         except Exception as error:  # noqa: BLE001 - a provider's fault never breaks a turn
             self._complain(agent, type(error).__name__)
@@ -196,7 +196,7 @@ class AgentCache(Generic[A]):
         name = _provider_of(agent)
         if name not in self._complained:
             self._complained.add(name)
-            _log.warning("%s: cache_busting_signature is of no use (%s): taken as no change", name, kind)
+            _log.warning("%s: cache_busting_signature failed (%s), so no change is assumed", name, kind)
 
     # Ending.
 

@@ -99,7 +99,7 @@ class KeyLocks:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise ProviderUnavailable("the agents are being ended", hint="take no messages after close()")
+            raise ProviderUnavailable("the cache is closed and ends its agents", hint="take no messages after close()")
 
     def _refuse_circle(self, key: str, owner: object) -> None:
         """Deadlock detection: follow the holder of the key, the key it waits for, that key's holder, and so on."""
@@ -108,7 +108,7 @@ class KeyLocks:
             holder = self._queues[wanted][0].owner
             if holder == owner:
                 raise InvalidRequest(
-                    "this thread would wait for itself: it has the agent already, or one that its holder waits for",
+                    "this would deadlock: the thread already leases this agent, or one that its holder waits for",
                     hint="end the first lease before you ask for the next; from asyncio use AsyncAgentCache",
                 )
             wanted = self._awaited_by(holder)

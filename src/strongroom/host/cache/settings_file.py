@@ -104,7 +104,7 @@ class Watched(Generic[T]):
 
     def _set_aside(self, why: str) -> None:
         if why != self.broken:
-            LOGGER.warning("%s is not in use, the settings before it are: %s", self.path, why)
+            LOGGER.warning("%s has an error, so its last valid version is in use: %s", self.path, why)
         self.broken = why
 
 

@@ -76,7 +76,7 @@ def placed(text: str) -> tuple[str, str]:
     """Parse `FILE:PLACE`. The file must exist, and the place must be inside the home."""
     source, colon, place = text.rpartition(":")
     if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
-        raise InvalidRequest("a file is given as FILE:PLACE, with a place below the home")
+        raise InvalidRequest("--file needs FILE:PLACE, with a PLACE below the home")
     if not Path(source).is_file():
         raise InvalidRequest(f"there is no file {source}")
     return str(Path(source).resolve()), place
@@ -144,7 +144,7 @@ def _existing(path: Path) -> Path:
     whole = path.expanduser().resolve()
     if not (whole.is_file() or (whole / "__init__.py").is_file()):
         raise ProviderMissing(
-            f"{path} is no provider", hint="name a Python file, or a directory with an __init__.py in it"
+            f"{path} is not a provider", hint="name a Python file, or a directory with an __init__.py in it"
         )
     return whole
 
@@ -179,5 +179,5 @@ def _named(factory: Factory) -> str:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or (not equals and name not in os.environ):
-        raise InvalidRequest("a variable is NAME=VALUE, or NAME alone for one that is set here")
+        raise InvalidRequest("--env needs NAME=VALUE, or NAME alone for a variable that is set here")
     return name, value if equals else os.environ[name]

@@ -79,7 +79,7 @@ def chosen(only: Collection[str] = ()) -> list[Check]:
     """The checks of these ids, or all."""
     unknown = sorted(set(only) - set(CHECKS))
     if unknown:
-        raise InvalidRequest(f"there is no check {unknown[0]}", hint=f"there are {', '.join(CHECKS)}")
+        raise InvalidRequest(f"there is no check {unknown[0]}", hint=f"the checks are {', '.join(CHECKS)}")
     return [one for one in CHECKS.values() if not only or one.id in only]
 
 

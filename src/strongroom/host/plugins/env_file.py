@@ -65,12 +65,12 @@ def apply(home: Path) -> None:
         return
     for name, value in found.items():
         if is_never_set(name):
-            _log.warning(".env: %s is left out: it is not for a home to set", _printable(name))
+            _log.warning(".env: %s is left out: a home may not set it", _printable(name))
             continue
         try:
             os.environ.setdefault(name, value)
         except ValueError:  # it contains a NUL
-            _log.warning(".env: %s is left out: it cannot be in an environment", _printable(name))
+            _log.warning(".env: %s is left out: it is not valid in an environment", _printable(name))
 
 
 def _printable(name: str) -> str:

@@ -143,7 +143,7 @@ class Journal:
     def _make_room(self, length: int) -> None:
         if self._needed + length > self._most:
             raise JournalUnavailable(
-                "the journal is full", hint="the provider takes no turns; see the log for what it answers"
+                "the journal is full", hint="the provider does not accept turns; the log shows its answers"
             )
         self._shrink()
 

@@ -71,7 +71,7 @@ def _scrub(store: Store) -> bool:
 def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) -> Operation[list[Line]]:
     """The lines that meet the conditions, in the order of a listing."""
     if call == api.Forget():
-        raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
+        raise InvalidRequest("no condition says what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
     choice = Selector.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
     return sorted(choice.among(shelves), key=place_of)

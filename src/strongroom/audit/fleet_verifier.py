@@ -163,7 +163,7 @@ class FleetVerifier:
         expected, is_entered = 1, False
         for number, bundle in self._logs.bundles(worker):
             if not number:
-                self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} has a name that is no number")
+                self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} has a name that is not a number")
                 continue
             if number != expected:
                 self._find(Flaw.ENTRY_MISSING, f"the log of {worker} has no bundle {expected}", entry=walked.edge.size)
@@ -180,7 +180,7 @@ class FleetVerifier:
         if worker not in members and public is not None and is_entered and worker not in dict(self._logs.roster()):
             self._find(Flaw.ROSTER_MISSING, f"{worker} was in the roster, and its entry is gone")
         if expected == 1 and worker in members:
-            self._find(Flaw.LOG_MISSING, f"the log of {worker}, a worker in the roster, is not there")
+            self._find(Flaw.LOG_MISSING, f"the log of {worker}, a worker in the roster, is missing")
         elif expected > 1 and public is None:
             self._find(Flaw.LOG_UNKNOWN, f"there is a log of {worker}, a worker that the vault never certified")
         self._check_seen(walked)
@@ -218,7 +218,7 @@ class FleetVerifier:
                 walked.edge.append(merkle_log.leaf_hash(entry))
                 self._check_fork(walked)
         if not goes_on or walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
-            message = f"the entries of {walked.worker} do not add up to its log, or some are missing or there twice"
+            message = f"the entries of {walked.worker} do not match its log, or some are missing or repeated"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
             walked.edge = _edge(bundle) or walked.edge  # resume: what follows may be sound
         if signed:  # unsigned entries prove nothing about any object
@@ -228,7 +228,7 @@ class FleetVerifier:
     def _check_fork(self, walked: Walked) -> None:
         seen = self._seen.get(walked.worker)
         if seen is not None and walked.edge.size == seen.size and walked.edge.root() != seen.root:
-            message = f"the log of {walked.worker} was rewritten before the checkpoint last seen"
+            message = f"a part of the log of {walked.worker} before the last seen checkpoint was rewritten"
             self._find(Flaw.LOG_FORKED, message, entry=walked.edge.size - 1)
 
     def _check_seen(self, walked: Walked) -> None:
@@ -386,16 +386,16 @@ def _misfit(seen: SeenLogs, tags: Tags, said: Statements) -> Finding:
     if said.is_erased(tags[0]):
         return Finding(Flaw.OBJECT_REVIVED, "an object of an actor that was erased is back", object=seen.name)
     if not said.knows(*tags):
-        return Finding(Flaw.OBJECT_EXTRA, "an object is in the store that was never logged", object=seen.name)
+        return Finding(Flaw.OBJECT_EXTRA, "the store has an object that was never logged", object=seen.name)
     if not seen.digest:
         return Finding(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", object=seen.name)
     if said.allowed(*tags) == {""}:
         return Finding(Flaw.OBJECT_REVIVED, "a deleted object is back", object=seen.name)
-    return Finding(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", object=seen.name)
+    return Finding(Flaw.OBJECT_ALTERED, "an object differs from the one that was logged", object=seen.name)
 
 
 def _stray(place: str) -> Finding:
-    return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
+    return Finding(Flaw.OBJECT_EXTRA, "there is an object where a vault stores nothing", object=place)
 
 
 def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:

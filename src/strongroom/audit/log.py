@@ -53,7 +53,7 @@ class VaultMac(merkle_log.EdgeMac):
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
             raise Tampered(
                 "the log's head was not written by this vault",
-                hint="keep the files; strongroom.verify(path) names what is wrong",
+                hint="keep the files as they are; strongroom.verify(path) names what is wrong",
             )
 
 
@@ -72,7 +72,7 @@ class Witness:
         except (OSError, UnicodeDecodeError) as error:
             raise KeyUnavailable(
                 f"cannot read the last seen checkpoint {self.path}: {_why(error)}",
-                hint="put back a copy of it; without one, move it away: then nothing counts as seen",
+                hint="put back a copy of it; without a copy, move it away: then there is no checkpoint to compare with",
             ) from None
 
     def age(self) -> float | None:
@@ -89,8 +89,8 @@ class Witness:
             write_file(self.path, note.encode(), new=False)
         except OSError as error:
             raise KeyUnavailable(
-                f"cannot keep the checkpoint {self.path}: {error.strerror}",
-                hint="make room on its disk, or let this user write there",
+                f"cannot write the checkpoint {self.path}: {error.strerror}",
+                hint="free space on its disk, or allow this user to write there",
             ) from None
 
 
@@ -149,7 +149,7 @@ class AuditLog:
         note = self.checkpoint()
         size = self.open_checkpoint(note).size
         if not 0 <= index < size:
-            raise InvalidRequest(f"the log has entries 0 to {size - 1}")
+            raise InvalidRequest(f"there is no such entry: the log has entries 0 to {size - 1}")
         return merkle_log.Proof(index, tuple(merkle_log.inclusion_proof(self.read_range, index, size)), note).text()
 
     def consistency(self, old: int, new: int) -> list[bytes]:

@@ -255,7 +255,9 @@ class Verifier:
         for number, leaf, entry in self._rows(head, archive):
             edge.append(leaf)
             if seen is not None and edge.size == seen.size and edge.root() != seen.root:
-                self._find(Flaw.LOG_FORKED, "the log was rewritten before the checkpoint last seen", entry=number)
+                self._find(
+                    Flaw.LOG_FORKED, "a part of the log before the last seen checkpoint was rewritten", entry=number
+                )
             if number >= first or entry is not None:
                 self._take(expected, number, leaf, entry, counted=number < first)
             if number % 4096 == 0:
@@ -265,10 +267,10 @@ class Verifier:
             message = f"the log has {head.size} entries, but {seen.size} were seen before"
             self._find(Flaw.LOG_ROLLED_BACK, message)
         if edge.size == head.size and edge.packed() != head.peaks:
-            self._find(Flaw.LOG_EDITED, "the entries do not add up to the log's head")
+            self._find(Flaw.LOG_EDITED, "the entries do not match the log's head")
         extra = next(self._store.entries(head.size, 2**62), None)
         if extra is not None and self._store.head().size <= extra[0]:
-            self._find(Flaw.ENTRY_EXTRA, "there are entries behind the log's end", entry=extra[0])
+            self._find(Flaw.ENTRY_EXTRA, "there are entries after the end of the log", entry=extra[0])
         if self._gone:
             message = f"{len(self._gone)} entries are gone that were never archived"
             self._find(Flaw.ENTRY_MISSING, message, entry=self._gone[0])
@@ -311,7 +313,7 @@ class Verifier:
             self._gone.append(number)
             return
         if merkle_log.leaf_hash(entry) != leaf:
-            self._find(Flaw.ENTRY_EDITED, "an entry is not the one that was logged", entry=number)
+            self._find(Flaw.ENTRY_EDITED, "an entry differs from the one that was logged", entry=number)
             return
         try:
             said = decode_entry(entry)
@@ -337,7 +339,7 @@ class Verifier:
     def _check_derived(self, name: str) -> None:
         """Check that the actor of a derived object exists. Derived objects are not in the log."""
         if self._store.get(owner_part(name)) is None and self._store.get(name) is not None:
-            self._find(Flaw.OBJECT_EXTRA, "an object is in the store whose actor never was", name=name)
+            self._find(Flaw.OBJECT_EXTRA, "the store has an object of an actor that never existed", name=name)
 
     def _tags(self, name: str) -> tuple[str, str] | None:
         try:
@@ -374,13 +376,13 @@ class Verifier:
         if mark is None:
             if self._store.get(thing.name) is None:
                 return  # erased since it was listed
-            self._find(Flaw.OBJECT_EXTRA, "an object is in the store that was never logged", name=thing.name)
+            self._find(Flaw.OBJECT_EXTRA, "the store has an object that was never logged", name=thing.name)
         elif thing.body is None and mark.digest:
             self._find(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", name=thing.name)
         elif thing.body is not None and not mark.digest:
             self._find(Flaw.OBJECT_REVIVED, "a deleted object is back", name=thing.name)
         elif thing.body is not None and mark.digest != encode_hash(thing.body):
-            self._find(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", name=thing.name)
+            self._find(Flaw.OBJECT_ALTERED, "an object differs from the one that was logged", name=thing.name)
 
 
 def owner_part(name: str) -> str:

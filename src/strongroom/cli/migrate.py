@@ -25,7 +25,7 @@ from strongroom.vault.migrate.move import migrate as move
 )
 @click.argument("source")
 @click.argument("target")
-@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="Where old entries were archived to.")
+@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries.")
 @owner_options
 @pass_run
 def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:

@@ -43,7 +43,7 @@ def _listing(answer: Listing) -> None:
     _origins(answer.lines)
     # A cursor names the last line of its page. Any other would let a server make a listing endless.
     if answer.next is not None and [answer.next] != [f"{line.id}.{line.namespace}" for line in answer.lines[-1:]]:
-        raise InvalidRequest("this is no cursor of the page")
+        raise InvalidRequest("this is not a `next` of a listing")
 
 
 def _lines(lines: Iterable[Receipt | Hit | LineInfo]) -> None:
@@ -71,12 +71,12 @@ def _snapshot(answer: Snapshot) -> None:
 def _profile(answer: Profile) -> None:
     model.namespace(answer.namespace)
     if not _VERSION.fullmatch(answer.version):
-        raise InvalidRequest("this is no version of a profile")
+        raise InvalidRequest("this is not a version of a profile")
 
 
 def _inbox(answer: api.Inbox) -> None:
     if not inbox.is_recipient(answer.recipient):
-        raise InvalidRequest("this is no key to seal to")
+        raise InvalidRequest("this is not an inbox key")
 
 
 def _issued(answer: api.Issued) -> None:

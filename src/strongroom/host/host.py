@@ -173,7 +173,7 @@ class Host:
         error = TimeoutError() if not made.done() or made.cancelled() else made.exception()
         provider = made.result() if error is None else None
         if provider is None:
-            _cannot_be_made(error or ProviderUnavailable("it makes nothing"))
+            _cannot_be_made(error or ProviderUnavailable("it returned nothing"))
             return None
         limit = self._shared.limits.initialize
         guarded = IsolatedProvider.named(provider, self._shared.asking, self._shared.home, limit)
@@ -228,5 +228,5 @@ def _check_identity(session: AgentSession) -> None:
     if missing := home_paths.unsaid(session):
         raise IdentityIncomplete(
             f"an agent for {session.context} leaves open whose notes it is for: {', '.join(missing)} missing",
-            hint="call temporary() on the conversation's manager; for the owner at a terminal say platform='cli'",
+            hint="call temporary() on the conversation's manager; for the owner at a terminal pass platform='cli'",
         )

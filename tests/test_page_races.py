@@ -18,6 +18,7 @@ from strongroom import FileKeys, Token, Vault
 from strongroom.errors import StrongroomError
 from strongroom.memory import stored_pages
 from strongroom.memory.line_cache.cache import Batch
+from strongroom.memory.page_places import PagePlaces
 from strongroom.memory.stored_pages import CachePageSet
 from strongroom.model import Actor, LineId, Namespace
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -90,11 +91,11 @@ def _hooked(turns: Turns, writer: Vault, remover: Vault) -> Iterator[None]:
 
             patch.setattr(owner, name, call)
 
-        before(CachePageSet, "_claim", "B")
+        before(PagePlaces, "claim", "B")
         before(CachePageSet, "_opened_lines", "B")
-        before(CachePageSet, "_fill", "B")
+        before(PagePlaces, "fill", "B")
         before(writer._state, "catch_up", "B")
-        before(CachePageSet, "without", "A")
+        before(PagePlaces, "without", "A")
         before(remover._state.store, "commit", "A")
         yield
 
@@ -191,10 +192,10 @@ def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_h
         patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         vault.memory(cap).list()
     writing = source(reopen())
-    places, commit, loading = writing._places_known(), vault._state.store.commit, writing.batches()
+    places, commit, loading = writing.places.known(), vault._state.store.commit, writing.batches()
     vault.memory(cap).forget(ids=[made[0]])
     assert derived(vault) == []
-    monkeypatch.setattr(writing, "_places_known", lambda: places)
+    monkeypatch.setattr(writing.places, "known", lambda: places)
     claimed: list[Batch] = []
 
     def meanwhile(*given: Any, **named: Any) -> Any:
@@ -385,18 +386,20 @@ def test_a_process_that_closes_after_its_actor_was_erased_leaves_nothing_and_the
 
 @pytest.mark.requirement("pages-forget", "erase-keys")
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
-@pytest.mark.parametrize("moment", ["_claim", "_opened_lines", "_fill"])
+@pytest.mark.parametrize(
+    ("owner", "moment"), [(PagePlaces, "claim"), (CachePageSet, "_opened_lines"), (PagePlaces, "fill")]
+)
 @pytest.mark.parametrize("what", ["namespace", "actor"])
 def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
-    vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, what: str, moment: str,
-    again: bool,
+    vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, what: str, owner: type,
+    moment: str, again: bool,
 ) -> None:  # fmt: skip
     erased = put(vault, cap, 5)
     put(vault, cap, 1, namespace="travel")
-    real, done = getattr(CachePageSet, moment), list[bool]()
+    real, done = getattr(owner, moment), list[bool]()
     token = [cap]
 
-    def erase_first(source: CachePageSet, *given: Any) -> Any:
+    def erase_first(source: object, *given: Any) -> Any:
         if not done:
             done.append(True)
             if what == "actor":
@@ -411,7 +414,7 @@ def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
 
     with reopen() as writer:
         with monkeypatch.context() as patch:
-            patch.setattr(CachePageSet, moment, erase_first)
+            patch.setattr(owner, moment, erase_first)
             _reason(lambda: writer.memory(cap).get("Chengdu", namespaces=["work"]))
         assert done
     left = {thing.name for thing in vault._state.records.names("actors/")}
@@ -544,7 +547,7 @@ def _stops_before_filling(pipe: Connection, place: Place, token: str, seed: int)
         pipe.send([])
         pipe.recv()
 
-    CachePageSet._fill = fill  # type: ignore[assignment, method-assign]
+    PagePlaces.fill = fill  # type: ignore[assignment, method-assign]
     with place.open() as vault:
         vault.memory(token).get("Chengdu")
 

@@ -17,8 +17,9 @@ from strongroom.crypto.line_encryption import LinePlace
 from strongroom.engines.lexical import codec
 from strongroom.engines.lexical import index as lexical_index
 from strongroom.memory import stored_pages
+from strongroom.memory.cache_page import CachePage
 from strongroom.memory.line_cache.cache import Batch
-from strongroom.memory.stored_pages import CachePage, CachePageSet
+from strongroom.memory.stored_pages import CachePageSet
 from strongroom.model import Actor, LineId, Namespace, actor_path
 from strongroom.store import Lost, Object
 from strongroom.store.fake import FakeStores
@@ -98,7 +99,9 @@ def page_of(vault: Vault, thing: Object, actor: Actor = ALICE, namespace: Namesp
     assert held is not None
     assert thing.body is not None
     keys = held.keys.namespaces[state.slots.namespace(actor, namespace)]
-    return msgspec.msgpack.decode(source(vault, actor, namespace)._opened(thing.name, thing.body, keys), type=CachePage)
+    return msgspec.msgpack.decode(
+        source(vault, actor, namespace).places._opened(thing.name, thing.body, keys), type=CachePage
+    )
 
 
 def held_in_pages(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WORK) -> list[LineId]:
@@ -370,7 +373,7 @@ def test_a_place_that_a_dead_process_left_empty_does_not_change_the_order(
     with reopen() as other:
         other.memory(cap).get("Chengdu")
     newer = put(vault, cap, 2)
-    source(vault)._claim()
+    source(vault).places.claim()
     with reopen() as fresh:
         assert batches(fresh) == [newer, made]
 
@@ -688,7 +691,7 @@ def test_a_page_put_back_while_a_process_runs_is_cleared_by_its_next_forgetting(
 
 def _forge(vault: Vault, name: str, data: bytes) -> None:
     """Seal a page with the right keys: what an older or a broken program might have written."""
-    vault._state.store.put_if_absent(name, source(vault)._sealed(name, data))
+    vault._state.store.put_if_absent(name, source(vault).places._sealed(name, data))
 
 
 @pytest.mark.requirement("pages-derived")

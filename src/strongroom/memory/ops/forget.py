@@ -113,7 +113,7 @@ def _delete(
     effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
     for pages in map(pages_of, shelves):
         if ids := {line.id for line, _ in found if line.namespace == pages.namespace}:
-            effects += pages.without(ids)
+            effects += pages.places.without(ids)
     ids_gone = [line.id for line, _ in found]
     yield from clerk.commit(grant, effects, lines=ids_gone, caller=caller)
     return ids_gone

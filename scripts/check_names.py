@@ -42,7 +42,6 @@ LARGE_CLASSES: Mapping[str, int] = {
 """Methods of the classes that are larger. A figure may only fall, and a class of at most `METHODS` loses its row."""
 
 LARGE_MODULES: Mapping[str, int] = {
-    "api.py": 452,
     "store/s3/bucket_replica.py": 490,
 }
 """Lines of the modules that are longer. A figure may only fall, and a module of at most `LINES` loses its row."""

@@ -1,0 +1,106 @@
+"""The types that travel between a caller and a vault: a struct for each call and each answer, and one for errors.
+
+The embedded vault, the HTTP server, the MCP tools and the client share these types. Pure: no transport, no I/O. No
+memory call has an actor field: the cap alone says whose memory it is. A mint names the actor of the new cap, and the
+vault checks it against what the minting cap covers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strongroom.api.administration import ListCaps, Mint, Prove, ReadEntries, ReadStatus, Revoke, SignCheckpoint
+from strongroom.api.answer_types import (
+    Caps,
+    Entries,
+    Inbox,
+    Issued,
+    Logged,
+    Observed,
+    Proven,
+    Recalled,
+    Receipts,
+    Revoked,
+    Signed,
+    Status,
+)
+from strongroom.api.call import A, Call, Names, Transport
+from strongroom.api.memory_calls import (
+    Deliver,
+    Erase,
+    Forget,
+    Get,
+    List,
+    Observe,
+    Put,
+    ReadInbox,
+    ReadProfile,
+    Renew,
+    TakeSnapshot,
+    WriteProfile,
+)
+from strongroom.api.refusal import STATUS, Refusal
+
+__all__ = [
+    "CALLS",
+    "STATUS",
+    "A",
+    "Call",
+    "Caps",
+    "Deliver",
+    "Entries",
+    "Erase",
+    "Forget",
+    "Get",
+    "Inbox",
+    "Issued",
+    "List",
+    "ListCaps",
+    "Logged",
+    "Mint",
+    "Names",
+    "Observe",
+    "Observed",
+    "Prove",
+    "Proven",
+    "Put",
+    "ReadEntries",
+    "ReadInbox",
+    "ReadProfile",
+    "ReadStatus",
+    "Recalled",
+    "Receipts",
+    "Refusal",
+    "Renew",
+    "Revoke",
+    "Revoked",
+    "SignCheckpoint",
+    "Signed",
+    "Status",
+    "TakeSnapshot",
+    "Transport",
+    "WriteProfile",
+]
+
+CALLS: tuple[type[Call[Any]], ...] = (
+    Put,
+    ReadInbox,
+    Deliver,
+    Observe,
+    Get,
+    List,
+    TakeSnapshot,
+    ReadProfile,
+    WriteProfile,
+    Forget,
+    Erase,
+    Renew,
+    Mint,
+    ListCaps,
+    Revoke,
+    ReadEntries,
+    SignCheckpoint,
+    Prove,
+    ReadStatus,
+)
+"""Every call. A server has a route for each."""

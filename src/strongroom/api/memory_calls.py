@@ -1,0 +1,140 @@
+"""The calls to a memory, and the renewal of its cap."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from strongroom.api.answer_types import Inbox, Issued, Observed, Recalled, Receipts
+from strongroom.api.call import Call, Names
+from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, Snapshot
+
+
+class Put(Call[Receipts], frozen=True, kw_only=True):
+    """Remember lines, all or none. A line sent again with the same id is written once."""
+
+    op = Op.PUT
+    answer = Receipts
+    path = "/v1/memory/put"
+    lines: tuple[NewLine, ...]
+
+
+class ReadInbox(Call[Inbox], frozen=True, kw_only=True):
+    """The key to seal lines to while the vault is out of reach."""
+
+    op = Op.PUT
+    answer = Inbox
+    method = "GET"
+    path = "/v1/memory/inbox"
+
+
+class Deliver(Call[Receipts], frozen=True, kw_only=True):
+    """Remember the lines of a sealed bundle, all or none: a put of its content, for the actor that it names."""
+
+    op = Op.PUT
+    answer = Receipts
+    path = "/v1/memory/deliver"
+    sealed: bytes
+
+
+class Observe(Call[Observed], frozen=True, kw_only=True):
+    """Log that something was done outside the vault: its name, and a SHA-256 of its input."""
+
+    op = Op.PUT
+    answer = Observed
+    path = "/v1/memory/observe"
+    what: str
+    digest: str
+
+
+class Get(Call[Recalled], frozen=True, kw_only=True):
+    """Recall the best `k` lines for a query, except those in `without`; or exactly the lines named by `ids`."""
+
+    op = Op.GET
+    answer = Recalled
+    path = "/v1/memory/get"
+    query: str = ""
+    k: int | None = None
+    ids: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    namespaces: Names = None
+    session: str | None = None
+    now: datetime | None = None
+    patience: float | None = None
+
+
+class List(Call[Listing], frozen=True, kw_only=True):
+    """One page of lines without their texts, in id order."""
+
+    op = Op.LIST
+    answer = Listing
+    path = "/v1/memory/list"
+    namespaces: Names = None
+    session: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 100
+    after: str | None = None
+
+
+class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
+    """The allowed profiles, for a system prompt."""
+
+    op = Op.SNAPSHOT
+    answer = Snapshot
+    path = "/v1/memory/snapshot"
+    namespaces: Names = None
+
+
+class ReadProfile(Call[Profile], frozen=True, kw_only=True):
+    """The profile of one namespace, with its version."""
+
+    op = Op.PROFILE
+    answer = Profile
+    method = "GET"
+    path = "/v1/memory/profile"
+    namespace: str | None = None
+
+
+class WriteProfile(Call[Profile], frozen=True, kw_only=True):
+    """Write a profile that is still at `version` (compare-and-swap; empty: none was written yet)."""
+
+    op = Op.PROFILE
+    answer = Profile
+    method = "PUT"
+    path = "/v1/memory/profile"
+    text: str
+    namespace: str | None = None
+    version: str = ""
+
+
+class Forget(Call[Forgotten], frozen=True, kw_only=True):
+    """Forget the lines that meet every condition given. At least one condition is required."""
+
+    op = Op.FORGET
+    answer = Forgotten
+    path = "/v1/memory/forget"
+    ids: tuple[str, ...] | None = None
+    session: str | None = None
+    link: str | None = None
+    namespaces: Names = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Erase(Call[Erased], frozen=True, kw_only=True):
+    """Destroy namespaces with their keys, or everything of the actor."""
+
+    op = Op.ERASE
+    answer = Erased
+    path = "/v1/memory/erase"
+    namespaces: Names = None
+    everything: bool = False
+
+
+class Renew(Call[Issued], frozen=True, kw_only=True):
+    """A new cap with the scope and the lifetime of the one shown. Only before that one ends."""
+
+    op = Op.RENEW
+    answer = Issued
+    path = "/v1/caps/renew"

@@ -16,7 +16,11 @@ from strongroom.model import (
     K_LIMIT,
     LINE_LIMIT,
     LIST_LIMIT,
+    META_DEPTH,
+    META_LIMIT,
     PROFILE_LIMIT,
+    TAG_LIMIT,
+    TAGS_LIMIT,
     WITHOUT_LIMIT,
     Kind,
 )
@@ -162,6 +166,16 @@ _NAMESPACES = (None, "among the cap's; one outside is denied")
 _SINCE = (None, "the line's own time, from")
 _UNTIL = (None, "the line's own time, up to and not including")
 
+_FILTER: dict[str, tuple[str | None, str]] = {
+    "kind": (None, "only of this kind"),
+    "author": (None, "only by this author"),
+    "tags": (None, "only with all of these tags"),
+    "meta": (None, "only with these members in their `meta`, equal to these"),
+    "turn": (None, "only of this turn"),
+    "since": _SINCE,
+    "until": _UNTIL,
+}
+
 FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
     "Put": {"lines": (None, f"1 to {BATCH_LIMIT}; all are written or none")},
     "NewLine": {
@@ -172,6 +186,10 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "kind": (None, ", ".join(f"`{one}`" for one in Kind)),
         "id": (None, "a ULID of your own; else one is made"),
         "time": (None, "when it happened; else now"),
+        "tags": (None, f"at most {TAGS_LIMIT}, each of 1 to {TAG_LIMIT} characters"),
+        "meta": (None, f"a JSON object of your own, at most {META_LIMIT} bytes and {META_DEPTH} deep"),
+        "expires": (None, "from when on it is not recalled; it is forgotten soon after"),
+        "turn": (None, f"the turn it belongs to, at most {FIELD_LIMIT} characters"),
     },
     "Deliver": {"sealed": (None, f"an age file, at most {SEALED_LIMIT} bytes before base64")},
     "Observe": {
@@ -179,6 +197,8 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "digest": (None, "a SHA-256 in hex of what it was done with"),
     },
     "Get": {
+        **_FILTER,
+        "from_session": (None, "only of this conversation"),
         "query": (None, f"what to look for, at most {QUERY_LIMIT} bytes"),
         "k": (None, f"how many lines: {K_DEFAULT}, or what the cap allows; at most {K_LIMIT}; 0 only has lines read"),
         "ids": (None, "exactly these lines instead of a query"),
@@ -191,9 +211,8 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
     "List": {
         "namespaces": _NAMESPACES,
         "session": (None, "only of this conversation"),
-        "kind": (None, "only of this kind"),
-        "since": _SINCE,
-        "until": _UNTIL,
+        **_FILTER,
+        "texts": (None, "with their texts; the cap must allow `get` too, and the lines count as read"),
         "limit": (None, f"1 to {LIST_LIMIT} lines"),
         "after": (None, "the `next` of the page before"),
     },
@@ -209,8 +228,7 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "session": (None, "all lines of this conversation"),
         "link": (None, "all that was written with this cap, or with one narrowed from it"),
         "namespaces": _NAMESPACES,
-        "since": _SINCE,
-        "until": _UNTIL,
+        **_FILTER,
     },
     "Erase": {
         "namespaces": (None, "these namespaces, with their keys"),

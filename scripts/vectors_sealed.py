@@ -100,8 +100,8 @@ def place(what: str, name: str, epoch: int) -> bytes:
     return context(what, 1, VAULT, ALICE, TRAVEL, name, epoch)
 
 
-def sealed_object(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
-    return b"\x01" + epoch.to_bytes(4, "big") + cobblestone(key, padded(plain), ctx, salt)
+def sealed_object(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, version: int = 1) -> bytes:
+    return bytes([version]) + epoch.to_bytes(4, "big") + cobblestone(key, padded(plain), ctx, salt)
 
 
 def a_line(text: str = "Trip to Chengdu, May 25-29", **changed: Any) -> dict[str, Any]:
@@ -135,6 +135,7 @@ def vectors() -> Iterator[Case]:
     sizes = [[size, len(padded(bytes(size)))] for size in near]
     yield case("padding-table", "padding", "the padded size of plaintexts of these sizes", sizes=sizes)
     yield from _line_vectors()
+    yield from _detailed_line_vectors()
     yield from _text_vectors()
     yield from _record_vectors()
 
@@ -223,6 +224,54 @@ def _line_vectors() -> Iterator[Case]:
     yield bad("names-another-namespace", "sealed for this place, says another namespace", other)
     yield bad("is-no-json", "sealed for this place, but no JSON", sealed(b"not json"))
     yield bad("without-text", "sealed for this place, but without a text", sealed({"id": LINE_ID}))
+
+
+def _detailed_line_vectors() -> Iterator[Case]:
+    """Lines of version 2: those with details."""
+    key, epoch = secret("namespace key"), 3
+    where: Vector = {"vault": VAULT, "actor": ALICE, "namespace": TRAVEL, "id": LINE_ID, "keys": {"3": key.hex()}}
+    ctx = context("strongroom/line", 2, VAULT, ALICE, TRAVEL, LINE_ID, epoch)
+
+    def sealed(details: dict[str, Any] | None, ctx: bytes = ctx, version: int = 2) -> str:
+        line = a_line() if details is None else a_line(details=details)
+        return b64(sealed_object(compact(line), ctx, epoch, key, secret("salt of a line 2", 24), version))
+
+    later = TIME + 86_400_000
+    good: dict[str, dict[str, Any]] = {
+        "tags": {"tags": ["paid", "trip"]},
+        "meta": {"meta": {"city": "成都", "legs": [1, 2.5, True, None]}},
+        "turn": {"turn": "turn-7"},
+        "expires": {"critical": ["expires"], "expires": later},
+        "all": {
+            "critical": ["expires", "replaces"],
+            "tags": ["trip"],
+            "meta": {"n": 1},
+            "expires": later,
+            "replaces": LINE_ID[:-1] + "1",
+            "turn": "turn-7",
+            "origin": "person",
+            "parents": [["travel", LINE_ID[:-1] + "2"]],
+        },
+        "no-member": {},
+    }
+    for name, details in good.items():
+        line = a_line(details=details)
+        yield case(f"line2-{name}", "line", f"a line with details: {name}", **where, sealed=sealed(details), line=line)
+    unknown = sealed({"critical": ["quarantined"], "quarantined": True})
+    yield case(
+        "line2-critical", "line", "a critical member that is not known", "format_too_new", **where, sealed=unknown
+    )
+    old = place("strongroom/line", LINE_ID, epoch)
+    bad = {
+        "without-details": ("version 2 without details", sealed(None)),
+        "relabelled": ("a line of version 1 relabelled as 2", sealed({"tags": ["x"]}, old)),
+        "as-1": ("a line of version 2 relabelled as 1", sealed({"tags": ["x"]}, ctx, 1)),
+        "details-in-1": ("version 1 with details", sealed({"tags": ["x"]}, old, 1)),
+        "version-3": ("version 3", sealed({"tags": ["x"]}, ctx, 3)),
+        "no-list": ("tags that are no list", sealed({"tags": "x"})),
+    }
+    for name, (description, raw) in bad.items():
+        yield case(f"line2-{name}", "line", description, "tampered", **where, sealed=raw)
 
 
 def _text_vectors() -> Iterator[Case]:

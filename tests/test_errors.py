@@ -12,7 +12,7 @@ from strongroom import api, errors
 from strongroom.errors import BY_REASON, StrongroomError
 
 DESIGN = {
-    400: ["invalid_request", "line_too_large", "too_many", "unknown_namespace"],
+    400: ["invalid_request", "line_too_large", "too_many", "unknown_namespace", "format_too_old"],
     401: [
         "cap_missing",
         "cap_malformed",
@@ -41,7 +41,14 @@ DESIGN = {
     429: ["rate_limited"],
     431: ["headers_too_large"],
     500: ["tampered", "server_defect"],
-    503: ["audit_unavailable", "store_unavailable", "key_unavailable", "clock_behind", "server_unavailable"],
+    503: [
+        "audit_unavailable",
+        "store_unavailable",
+        "key_unavailable",
+        "format_too_new",
+        "clock_behind",
+        "server_unavailable",
+    ],
 }
 FAMILIES = {
     "denied": {401, 403},

@@ -18,8 +18,9 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, errors
+from strongroom import FileKeys, NewLine, Token, Vault, errors, model
 from strongroom.caps import chain
+from strongroom.model import LineDetails
 from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -54,6 +55,7 @@ NOT_LOGGED = {
     "store_unavailable",
     "key_unavailable",
     "clock_behind",
+    "format_too_new",
     # Not requests to a memory.
     "unknown_namespace",
     "vault_exists",
@@ -193,9 +195,23 @@ def _clock_behind(scene: Scene) -> object:
 def _newer_format(scene: Scene) -> object:
     with apsw.Connection(str(scene.path / "vault" / "vault.db")) as db:
         db.execute(
-            "UPDATE objects SET body = CAST(replace(body, '\"v\":1', '\"v\":2') AS BLOB) WHERE name = 'vault/format'"
+            "UPDATE objects SET body = CAST(replace(body, '\"v\":2', '\"v\":3') AS BLOB) WHERE name = 'vault/format'"
         )
     return strongroom.open(scene.path / "vault", keys=scene.keys, now=scene.clock)
+
+
+def _details_too_early(scene: Scene) -> object:
+    scene.vault._state.records.format = 1  # as in a process that began before it was raised
+    return scene.vault.memory(scene.cap).put("x", namespace="work", tags=["x"])
+
+
+def _line_of_tomorrow(scene: Scene) -> object:
+    details = LineDetails(critical=("of_tomorrow",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "clean_details", lambda _: details)
+        scene.vault.memory(scene.cap).put("x", namespace="work")
+    scene.vault._state.shelves.drop("actors/")
+    return scene.vault.memory(scene.cap).get("x")
 
 
 def _large_batch(scene: Scene) -> object:
@@ -222,6 +238,8 @@ CASES: dict[str, Case] = {
     "unknown_namespace": lambda s: s.vault.mint(actor="local/a", ops=["get"], namespaces=["nowhere"]),
     "vault_exists": lambda s: strongroom.create(s.path / "vault", keys=FileKeys(s.path / "more")),
     "vault_format": _newer_format,
+    "format_too_old": _details_too_early,
+    "format_too_new": _line_of_tomorrow,
     "vault_missing": lambda s: strongroom.open(s.path / "nowhere"),
     "not_found": lambda s: s.vault.memory(s.cap).get(ids=[ID]),
     "line_conflict": _conflict,

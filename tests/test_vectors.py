@@ -81,7 +81,7 @@ def _padding(vector: Vector, _: Path) -> Vector:
 def _line(vector: Vector, _: Path) -> Vector:
     sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
     line = line_encryption.open_line(sealed, LineId(vector["id"]), place, keys)
-    epoch = line_encryption.sealed_epoch(sealed)
+    epoch = line_encryption.sealed_epoch(sealed, line_encryption.DETAILED)
     assert line_encryption.seal_line(line, place, epoch, keys[epoch], sealed[5:29]) == sealed
     return {"line": json.loads(msgspec.json.encode(line))}
 

@@ -22,6 +22,7 @@ StrongroomError
 │   ├── UnknownNamespace        unknown_namespace   (only to the owner)
 │   ├── VaultExists             vault_exists        (only at create)
 │   ├── VaultFormat             vault_format        (only at open)
+│   ├── FormatTooOld            format_too_old      (the owner raises the vault's format)
 │   ├── ProviderRefused         provider_refused    (only from a host of providers)
 │   ├── IdentityIncomplete      identity_incomplete (only from a host of providers)
 │   ├── UnknownRoute            unknown_route       (only from a server, as are the next six)
@@ -43,6 +44,7 @@ StrongroomError
 │   ├── AuditUnavailable        audit_unavailable
 │   ├── StoreUnavailable        store_unavailable
 │   ├── KeyUnavailable          key_unavailable
+│   ├── FormatTooNew            format_too_new      (a newer version of strongroom wrote it)
 │   ├── ClockBehind             clock_behind
 │   ├── ProviderUnavailable     provider_unavailable (only from a host of providers: it says why)
 │   ├── JournalUnavailable      journal_unavailable (only from a host of providers)
@@ -171,6 +173,12 @@ class VaultFormat(Invalid):
     reason = "vault_format"
 
 
+class FormatTooOld(Invalid):
+    """The vault's format does not have what the request needs, since older programs may still use the vault."""
+
+    reason = "format_too_old"
+
+
 class ProviderRefused(Invalid):
     reason = "provider_refused"
 
@@ -262,6 +270,12 @@ class StoreUnavailable(Unavailable):
 
 class KeyUnavailable(Unavailable):
     reason = "key_unavailable"
+
+
+class FormatTooNew(Unavailable):
+    """A line was written by a newer version, with members that this one would misread."""
+
+    reason = "format_too_new"
 
 
 class ClockBehind(Unavailable):

@@ -68,6 +68,8 @@ class Grant(msgspec.Struct, frozen=True):
     holder: str
     issued: int
     most: int
+    max_k: int | None = None
+    """The most lines at once, if the cap sets such a limit."""
 
 
 class AdminGrant(msgspec.Struct, frozen=True):
@@ -142,6 +144,7 @@ class Gate:
             held.holder,
             held.issued,
             _most(held),
+            held.max_k,
         )
 
     def appoint(self, token: str, ask: Ask, now: int) -> AdminGrant:

@@ -7,15 +7,17 @@ LineId is well formed. The types are defined in `values`, and can be imported fr
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 from ulid import ULID
 
-from strongroom.errors import InvalidRequest, LineTooLarge
+from strongroom.errors import InvalidRequest, LineTooLarge, TooMany
 from strongroom.values import (
     Actor,
     ActorScope,
@@ -26,6 +28,7 @@ from strongroom.values import (
     Hit,
     Kind,
     Line,
+    LineDetails,
     LineId,
     LineInfo,
     LinkId,
@@ -51,7 +54,12 @@ __all__ = [
     "K_LIMIT",
     "LINE_LIMIT",
     "LIST_LIMIT",
+    "META_DEPTH",
+    "META_LIMIT",
     "PROFILE_LIMIT",
+    "TAGS_LIMIT",
+    "TAG_LIMIT",
+    "TEXTS_LIMIT",
     "WITHOUT_LIMIT",
     "Actor",
     "ActorScope",
@@ -62,6 +70,7 @@ __all__ = [
     "Hit",
     "Kind",
     "Line",
+    "LineDetails",
     "LineId",
     "LineIds",
     "LineInfo",
@@ -79,8 +88,11 @@ __all__ = [
     "actor",
     "actor_path",
     "actor_scope",
+    "clean_details",
     "clean_field",
     "clean_line",
+    "clean_meta",
+    "clean_tags",
     "clean_text",
     "deed",
     "digest",
@@ -105,7 +117,12 @@ K_DEFAULT = 5
 K_LIMIT = 20
 ANSWER_LIMIT = 64 * 1024
 LIST_LIMIT = 1000
+TEXTS_LIMIT = 1024 * 1024
 WITHOUT_LIMIT = 1024
+TAG_LIMIT = 64
+TAGS_LIMIT = 16
+META_LIMIT = 2 * 1024
+META_DEPTH = 8
 
 DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
 """Most sensitive first."""
@@ -118,6 +135,7 @@ _ID_BYTES = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DEED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+-]{0,63}")
+_INTEGERS = range(-(2**63), 2**63)
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
@@ -236,6 +254,63 @@ def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str]:
         clean_field(session if new.session is None else new.session, "a session"),
         clean_field(new.author, "an author"),
         clean_text(new.text),
+    )
+
+
+def clean_details(new: NewLine) -> LineDetails | None:
+    """The details of a line from outside, checked; None for a line that has none."""
+    if not (new.tags or new.meta or new.turn) and new.expires is None:
+        return None
+    return LineDetails(
+        critical=() if new.expires is None else ("expires",),
+        tags=clean_tags(new.tags),
+        meta={} if new.meta is None else clean_meta(new.meta),
+        expires=None if new.expires is None else millis(new.expires),
+        turn=clean_field(new.turn, "a turn"),
+    )
+
+
+def clean_tags(tags: Collection[str]) -> tuple[str, ...]:
+    """Return tags in order, each once, or raise for one that is empty, too long or of several lines."""
+    if isinstance(tags, str) or not isinstance(tags, Collection):
+        raise InvalidRequest("tags are a list of texts, not one text")
+    if len(tags) > TAGS_LIMIT:
+        raise TooMany(f"a line has at most {TAGS_LIMIT} tags")
+    found = {clean_field(tag, "a tag") for tag in tags}
+    if any(not tag.strip() or len(tag) > TAG_LIMIT for tag in found):
+        raise InvalidRequest(f"a tag has 1 to {TAG_LIMIT} characters")
+    return tuple(sorted(found))
+
+
+def clean_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a JSON object, or raise for one that is too large or too deep, or holds anything but JSON."""
+    if not isinstance(meta, Mapping):
+        raise InvalidRequest("meta is a JSON object")
+    copy: dict[str, Any] = _clean_value(meta, META_DEPTH)
+    if len(msgspec.json.encode(copy)) > META_LIMIT:
+        raise LineTooLarge(f"meta is larger than {META_LIMIT} bytes as JSON", hint="put long texts into lines")
+    return copy
+
+
+def _clean_value(value: object, depth: int) -> Any:
+    """A copy of one JSON value, in plain types."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean_text(value, limit=META_LIMIT, what="a text in meta")
+    if isinstance(value, int) and int(value) in _INTEGERS:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, Mapping | list | tuple):
+        if not depth or len(value) > META_LIMIT:
+            raise InvalidRequest(f"meta is nested at most {META_DEPTH} deep, and has at most {META_LIMIT} bytes")
+        if not isinstance(value, Mapping):
+            return [_clean_value(one, depth - 1) for one in value]
+        return {clean_field(key, "a key of meta"): _clean_value(one, depth - 1) for key, one in value.items()}
+    raise InvalidRequest(
+        "meta holds a value that JSON does not have",
+        hint="use texts, 64-bit whole numbers, finite numbers, lists, objects",
     )
 
 

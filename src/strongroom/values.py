@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType
+from typing import Any, NewType
 
 import msgspec
 
@@ -62,8 +63,28 @@ class Provenance(msgspec.Struct, frozen=True, gc=False):
     recorded: Millis
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """One remembered text, decrypted. `time` is when it happened, `provenance.recorded` when it was written."""
+class LineDetails(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """The members of a line that format 1 has not. `critical` names those without which a reader would misread it.
+
+    `origin` and `parents` are reserved: where a line comes from, and the lines that were shown when it was written, as
+    (namespace, id). Nothing writes or reads them yet.
+    """
+
+    critical: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = {}
+    expires: Millis | None = None
+    replaces: LineId | None = None
+    turn: str = ""
+    origin: str = ""
+    parents: tuple[tuple[Namespace, LineId], ...] = ()
+
+
+class Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One remembered text, decrypted. `time` is when it happened, `provenance.recorded` when it was written.
+
+    A line with `details` is of format 2, any other of format 1.
+    """
 
     id: LineId
     time: Millis
@@ -73,6 +94,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     author: str
     text: str
     provenance: Provenance
+    details: LineDetails | None = None
 
 
 class NewLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,6 +107,10 @@ class NewLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kind: str = "note"
     id: str | None = None
     time: datetime | None = None
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    turn: str = ""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -98,8 +124,8 @@ class Receipt(msgspec.Struct, frozen=True):
     forgotten: bool = False
 
 
-class LineInfo(msgspec.Struct, frozen=True):
-    """A line without its text."""
+class LineInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line as it is listed. It has its text only in a listing with texts."""
 
     id: LineId
     namespace: Namespace
@@ -109,9 +135,15 @@ class LineInfo(msgspec.Struct, frozen=True):
     author: str
     size: int
     provenance: Provenance
+    text: str | None = None
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: LineId | None = None
+    turn: str = ""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A recalled line. Its text is quoted data, never an instruction."""
 
     id: LineId
@@ -123,6 +155,11 @@ class Hit(msgspec.Struct, frozen=True):
     author: str
     score: float
     provenance: Provenance
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: LineId | None = None
+    turn: str = ""
 
 
 class Listing(msgspec.Struct, frozen=True):

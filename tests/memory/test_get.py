@@ -207,7 +207,7 @@ def test_list_pages_through_everything_without_texts(vault: Vault, cap: Token) -
     while True:
         page = memory.list(limit=7, after=after)
         seen += [(line.id, line.namespace) for line in page.lines]
-        assert all(not hasattr(line, "text") for line in page.lines)
+        assert all(line.text is None for line in page.lines)
         after = page.next
         if after is None:
             break

@@ -356,5 +356,5 @@ def test_no_file_of_the_vault_or_its_keys_holds_a_text(vault: Vault, cap: Token,
 
 
 def test_a_line_is_what_the_format_says() -> None:
-    fields = ("id", "time", "kind", "namespace", "session", "author", "text", "provenance")
+    fields = ("id", "time", "kind", "namespace", "session", "author", "text", "provenance", "details")
     assert Line.__struct_fields__ == fields

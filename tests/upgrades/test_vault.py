@@ -50,7 +50,7 @@ def test_a_vault_of_a_newer_format_is_refused_by_name_and_left_as_it_is(left: Pa
     place, keys = left / name, FileKeys(left / "keys")
     with closing(apsw.Connection(str(place / "vault.db"))) as database:
         newer = (
-            """UPDATE objects SET body = CAST(replace(body, '"v":1', '"v":2') AS BLOB) WHERE name = 'vault/format'"""
+            """UPDATE objects SET body = CAST(replace(body, '"v":1', '"v":3') AS BLOB) WHERE name = 'vault/format'"""
         )
         database.execute(newer)
     before = (place / "vault.db").read_bytes()

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from strongroom.api.answer_types import Inbox, Issued, Observed, Recalled, Receipts
-from strongroom.api.call import Call, Names
+from strongroom.api.call import A, Call, Names
 from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, Snapshot
+
+
+class LineFilter(Call[A], frozen=True, kw_only=True):
+    """A call that may be limited to lines which meet every condition given.
+
+    `tags` must all be on the line. `meta` names members that must be there and equal. `since` is the first moment that
+    counts, `until` the first that does not.
+    """
+
+    kind: str | None = None
+    author: str | None = None
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    turn: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class Put(Call[Receipts], frozen=True, kw_only=True):
@@ -46,8 +64,11 @@ class Observe(Call[Observed], frozen=True, kw_only=True):
     digest: str
 
 
-class Get(Call[Recalled], frozen=True, kw_only=True):
-    """Recall the best `k` lines for a query, except those in `without`; or exactly the lines named by `ids`."""
+class Get(LineFilter[Recalled], frozen=True, kw_only=True):
+    """Recall the best `k` lines for a query, except those in `without`; or exactly the lines named by `ids`.
+
+    `session` is the session in which the question is asked; `from_session` limits the answer to lines of one.
+    """
 
     op = Op.GET
     answer = Recalled
@@ -58,23 +79,22 @@ class Get(Call[Recalled], frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     namespaces: Names = None
     session: str | None = None
+    from_session: str | None = None
     now: datetime | None = None
     patience: float | None = None
 
 
-class List(Call[Listing], frozen=True, kw_only=True):
-    """One page of lines without their texts, in id order."""
+class List(LineFilter[Listing], frozen=True, kw_only=True):
+    """One page of lines in id order. With `texts`, the cap must allow `get` too, and the lines count as read."""
 
     op = Op.LIST
     answer = Listing
     path = "/v1/memory/list"
     namespaces: Names = None
     session: str | None = None
-    kind: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
     limit: int = 100
     after: str | None = None
+    texts: bool = False
 
 
 class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
@@ -108,7 +128,7 @@ class WriteProfile(Call[Profile], frozen=True, kw_only=True):
     version: str = ""
 
 
-class Forget(Call[Forgotten], frozen=True, kw_only=True):
+class Forget(LineFilter[Forgotten], frozen=True, kw_only=True):
     """Forget the lines that meet every condition given. At least one condition is required."""
 
     op = Op.FORGET
@@ -118,8 +138,6 @@ class Forget(Call[Forgotten], frozen=True, kw_only=True):
     session: str | None = None
     link: str | None = None
     namespaces: Names = None
-    since: datetime | None = None
-    until: datetime | None = None
 
 
 class Erase(Call[Erased], frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ STATUS: Mapping[str, int] = {
     "line_too_large": 400,
     "too_many": 400,
     "unknown_namespace": 400,
+    "format_too_old": 400,
     "cap_missing": 401,
     "cap_malformed": 401,
     "cap_signature_invalid": 401,
@@ -66,6 +67,7 @@ STATUS: Mapping[str, int] = {
     "audit_unavailable": 503,
     "store_unavailable": 503,
     "key_unavailable": 503,
+    "format_too_new": 503,
     "clock_behind": 503,
     "server_unavailable": 503,
 }

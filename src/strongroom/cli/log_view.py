@@ -24,7 +24,7 @@ _TOLD_APART = 6
 
 _OWNERS = (
     *("accept-clock", "accept-restore", "archive", "backup", "create", "index-caps", "migrate", "mint", "namespaces"),
-    *("revoke", "rotate-actor", "rotate-issuer", "rotate-root"),
+    *("revoke", "rotate-actor", "rotate-issuer", "rotate-root", "upgrade"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
 """Every operation of the log: those of caps, the owner's commands, and a cap refused before it asked."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, cast, get_type_hints
@@ -87,6 +87,8 @@ def _text(limit: int, what: str) -> Packer:
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise InvalidRequest("a list of texts is expected, not one text or another value")
     return tuple(map(_name, value))
 
 
@@ -159,6 +161,7 @@ _BY_TYPE: dict[Any, Packer] = {
     int | None: _or_none(_whole),
     float | None: _or_none(_seconds),
     bool: bool,
+    Mapping[str, Any] | None: _or_none(model.clean_meta),
     bytes: _sealed,
     datetime | None: _or_none(_moment),
     tuple[str, ...]: _names,

@@ -16,7 +16,7 @@ import msgspec
 
 from strongroom.crypto import chunked_aead
 from strongroom.crypto.hmac_state import context
-from strongroom.errors import Tampered
+from strongroom.errors import FormatTooNew, Tampered
 from strongroom.model import Actor, Line, LineId, Namespace
 
 PADDED = (
@@ -42,6 +42,12 @@ PADDED = (
 """The padded sizes. A larger plaintext is padded to a multiple of the last."""
 
 VERSION = 1
+DETAILED = 2
+"""The version of a line with details, and of a page with such lines: what knows only version 1 refuses them."""
+
+CRITICAL = frozenset({"expires", "replaces"})
+"""The members of a line's details that change its meaning and that this version understands."""
+
 _HEADER = 5
 _LENGTH = 4
 T = TypeVar("T")
@@ -56,15 +62,15 @@ class LinePlace(msgspec.Struct, frozen=True):
     actor: Actor
     namespace: Namespace
 
-    def context(self, what: str, name: str, epoch: int) -> bytes:
-        place = _prefix(what, self.vault_id, self.actor, self.namespace)
+    def context(self, what: str, name: str, epoch: int, version: int = VERSION) -> bytes:
+        place = _prefix(what, version, self.vault_id, self.actor, self.namespace)
         return place + context(name) + _epoch(epoch)
 
 
 @lru_cache(256)
-def _prefix(what: str, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
+def _prefix(what: str, version: int, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
     """The part of a context that all objects of one place share."""
-    return context(what, VERSION, vault_id, actor, namespace)
+    return context(what, version, vault_id, actor, namespace)
 
 
 @lru_cache(256)
@@ -73,14 +79,16 @@ def _epoch(epoch: int) -> bytes:
 
 
 def seal_line(line: Line, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
-    """Seal one line for its slot."""
-    return _seal(_encode(line), place.context("strongroom/line", line.id, epoch), epoch, key, salt)
+    """Seal one line for its slot. A plain line is of version 1, which every version of strongroom reads."""
+    version = VERSION if line.details is None else DETAILED
+    ctx = place.context("strongroom/line", line.id, epoch, version)
+    return _seal(_encode(line), ctx, epoch, key, salt, version)
 
 
 def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[int, bytes]) -> Line:
-    """Open the line that the slot `line_id` holds, or raise Tampered."""
-    epoch = sealed_epoch(sealed)
-    plain = _open(sealed, place.context("strongroom/line", line_id, epoch), keys.get(epoch))
+    """Open the line that the slot `line_id` holds, or raise Tampered; FormatTooNew for one of a newer version."""
+    epoch, version = sealed_epoch(sealed, DETAILED), sealed[0]
+    plain = _open(sealed, place.context("strongroom/line", line_id, epoch, version), keys.get(epoch))
     try:
         line = _decode_line(plain)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -88,6 +96,12 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
     # The context already binds both. A writer that held the key and still wrote another id is not believed.
     if line.id != line_id or line.namespace != place.namespace:
         raise Tampered("a line names another place than its own")
+    if (line.details is None) != (version == VERSION):
+        raise Tampered("a line is of another version than its members")
+    if line.details is not None and not CRITICAL.issuperset(line.details.critical):
+        raise FormatTooNew(
+            "a newer version of strongroom wrote a line that this one would misread", hint="install that version"
+        )
     return line
 
 
@@ -105,15 +119,17 @@ def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, byt
         raise Tampered("a sealed text does not read as one") from None
 
 
-def seal_page(data: bytes, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
+def seal_page(
+    data: bytes, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes, version: int = VERSION
+) -> bytes:
     """Seal a page of lines. A page is not JSON, so its length goes in front of the padding."""
     plain = len(data).to_bytes(_LENGTH, "big") + data
-    return _seal(plain, place.context("strongroom/page", name, epoch), epoch, key, salt)
+    return _seal(plain, place.context("strongroom/page", name, epoch, version), epoch, key, salt, version)
 
 
 def open_page(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, bytes]) -> bytes:
-    epoch = sealed_epoch(sealed)
-    plain = _open(sealed, place.context("strongroom/page", name, epoch), keys.get(epoch))
+    epoch, version = sealed_epoch(sealed, DETAILED), sealed[0]
+    plain = _open(sealed, place.context("strongroom/page", name, epoch, version), keys.get(epoch))
     return plain[_LENGTH : _LENGTH + int.from_bytes(plain[:_LENGTH], "big")]
 
 
@@ -132,9 +148,9 @@ def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[
         raise Tampered("a record does not read as one") from None
 
 
-def sealed_epoch(sealed: bytes) -> int:
+def sealed_epoch(sealed: bytes, newest: int = VERSION) -> int:
     """The key epoch in a sealed object's header. Unsealing verifies it, because the context binds it."""
-    if len(sealed) < _HEADER or sealed[0] != VERSION:
+    if len(sealed) < _HEADER or not VERSION <= sealed[0] <= newest:
         raise Tampered("a sealed object is of an unknown version")
     return int.from_bytes(sealed[1:_HEADER], "big")
 
@@ -150,10 +166,10 @@ def _record_context(name: str, vault_id: str) -> bytes:
     return context("strongroom/record", VERSION, vault_id, name)
 
 
-def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
+def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, version: int = VERSION) -> bytes:
     # Padded with trailing spaces, which JSON ignores, so that only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
-    return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
+    return version.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
 
 
 def _open(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from strongroom.memory.line_cache.cache import Batch
-from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
+from strongroom.model import Kind, Line, LineDetails, LineId, Millis, Namespace, Provenance
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -27,6 +27,8 @@ class CachePage(msgspec.Struct, array_like=True, frozen=True):
     origins: list[Provenance]
     records: list[_Record]
     readings: bytes
+    details: dict[int, LineDetails] = {}
+    """The details of the lines that have any, by their place among the records."""
 
     @classmethod
     def of(cls, batch: Batch) -> CachePage:
@@ -44,7 +46,13 @@ class CachePage(msgspec.Struct, array_like=True, frozen=True):
             )
             for line in batch.lines
         ]
-        return cls(list(names), list(origins), records, batch.readings)
+        details = {at: line.details for at, line in enumerate(batch.lines) if line.details is not None}
+        return cls(list(names), list(origins), records, batch.readings, details)
+
+    def encoded(self) -> bytes:
+        """The page as MessagePack. Without details it is a page of format 1, byte for byte."""
+        parts: list[object] = [self.names, self.origins, self.records, self.readings]
+        return msgspec.msgpack.encode([*parts, self.details] if self.details else parts)
 
     def batch(self, namespace: Namespace) -> Batch:
         names, origins = self.names, self.origins
@@ -58,8 +66,9 @@ class CachePage(msgspec.Struct, array_like=True, frozen=True):
                 names[one.author],
                 one.text,
                 origins[one.origin],
+                self.details.get(at),
             )
-            for one in self.records
+            for at, one in enumerate(self.records)
         ]
         return Batch(lines, self.readings)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -63,9 +64,30 @@ class Memory:
         kind: str = "note",
         id: str | None = None,  # noqa: A002 - the line's word for it
         time: datetime | None = None,
+        tags: Collection[str] = (),
+        meta: Mapping[str, Any] | None = None,
+        expires: datetime | None = None,
+        turn: str = "",
     ) -> Receipt:
-        """Remember one line. Durable when it returns. Idempotent for a line with an id of its own."""
-        line = NewLine(text=text, namespace=namespace, session=session, author=author, kind=kind, id=id, time=time)
+        """Remember one line. Durable when it returns. Idempotent for a line with an id of its own.
+
+        `tags` (at most 16) and `meta` (a JSON object of at most 2 KiB) are yours to filter by. From `expires` on the
+        line is not recalled, and it is forgotten soon after. `turn` names the turn of a conversation that it belongs
+        to.
+        """
+        line = NewLine(
+            text=text,
+            namespace=namespace,
+            session=session,
+            author=author,
+            kind=kind,
+            id=id,
+            time=time,
+            tags=_tags(tags),
+            meta=meta,
+            expires=expires,
+            turn=turn,
+        )
         return self._door.call(api.Put(lines=(line,))).receipts[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
@@ -101,6 +123,14 @@ class Memory:
         without: Collection[str] = (),
         namespaces: Collection[str] | None = None,
         session: str | None = None,
+        from_session: str | None = None,
+        kind: str | None = None,
+        author: str | None = None,
+        tags: Collection[str] = (),
+        meta: Mapping[str, Any] | None = None,
+        turn: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         now: datetime | None = None,
         patience: float | None = None,
     ) -> list[Hit]:
@@ -111,6 +141,10 @@ class Memory:
         lines read by then are ranked, newest first, and the rest is read in the background. With `k=0` nothing is
         returned: the lines are read for later. `without` names up to 1024 lines not to return; the others keep their
         scores. An unknown id among `ids` is LineNotFound, among `without` it is ignored.
+
+        The rest are filters. Only lines that meet every one count, for the scores too: `from_session`, `kind`,
+        `author`, `turn`; `tags`, all of which the line must have; `meta`, members that must be equal; and the time of
+        the line, from `since` until before `until`.
         """
         call = api.Get(
             query=query,
@@ -119,6 +153,14 @@ class Memory:
             without=_ids(without) or (),
             namespaces=_names(namespaces),
             session=session,
+            from_session=from_session,
+            kind=kind,
+            author=author,
+            tags=_tags(tags),
+            meta=meta,
+            turn=turn,
+            since=since,
+            until=until,
             now=now,
             patience=patience,
         )
@@ -130,20 +172,34 @@ class Memory:
         namespaces: Collection[str] | None = None,
         session: str | None = None,
         kind: str | None = None,
+        author: str | None = None,
+        tags: Collection[str] = (),
+        meta: Mapping[str, Any] | None = None,
+        turn: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 100,
         after: str | None = None,
+        texts: bool = False,
     ) -> Listing:
-        """One page of lines without their texts, in id order. `after` takes the `next` of the page before."""
+        """One page of lines that meet every filter (as in `get`), in id order.
+
+        `after` takes the `next` of the page before. With `texts` the lines have their texts and count as read: the cap
+        must allow `get` too, and a page has at most as many lines as its `max_k`, and 1 MiB of text.
+        """
         call = api.List(
             namespaces=_names(namespaces),
             session=session,
             kind=kind,
+            author=author,
+            tags=_tags(tags),
+            meta=meta,
+            turn=turn,
             since=since,
             until=until,
             limit=limit,
             after=after,
+            texts=texts,
         )
         return self._door.call(call)
 
@@ -166,11 +222,17 @@ class Memory:
         session: str | None = None,
         link: str | None = None,
         namespaces: Collection[str] | None = None,
+        kind: str | None = None,
+        author: str | None = None,
+        tags: Collection[str] = (),
+        meta: Mapping[str, Any] | None = None,
+        turn: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Forgotten:
-        """Forget the lines that meet every condition given. `link` means written with that cap, or one narrowed from
-        it.
+        """Forget the lines that meet every condition given: the filters of `get`, and `session`, the line's own.
+
+        `link` means written with that cap, or one narrowed from it.
 
         The next get of any process does not return them, and their ids cannot be used again.
         """
@@ -179,6 +241,11 @@ class Memory:
             session=session,
             link=link,
             namespaces=_names(namespaces),
+            kind=kind,
+            author=author,
+            tags=_tags(tags),
+            meta=meta,
+            turn=turn,
             since=since,
             until=until,
         )
@@ -200,6 +267,11 @@ class Memory:
 def _names(namespaces: Collection[str] | None) -> tuple[str, ...] | None:
     """The namespaces as a tuple. A single text is one name."""
     return (namespaces,) if isinstance(namespaces, str) else None if namespaces is None else tuple(namespaces)
+
+
+def _tags(tags: Collection[str]) -> tuple[str, ...]:
+    """The tags as a tuple. A single text is one tag."""
+    return (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 def _ids(ids: Collection[str] | None) -> tuple[str, ...] | None:

@@ -20,7 +20,7 @@ from functools import partial
 import msgspec
 
 from strongroom.crypto import line_encryption
-from strongroom.crypto.line_encryption import LinePlace
+from strongroom.crypto.line_encryption import CRITICAL, DETAILED, VERSION, LinePlace
 from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.cache_page import CachePage, decode_page
 from strongroom.memory.line_cache.cache import Batch
@@ -78,7 +78,10 @@ class PagePlaces:
             opened = open_object(self._state, self._actor, self._namespace, found, partial(self._opened, place.name))
             if opened is None:
                 return None
-            batch = decode_page(opened).batch(self._namespace)
+            page = decode_page(opened)
+            if not all(CRITICAL.issuperset(details.critical) for details in page.details.values()):
+                return None  # of a newer version; reading the lines themselves says so
+            batch = page.batch(self._namespace)
         except (Tampered, msgspec.DecodeError, IndexError):
             return None
         ids = frozenset(line.id for line in batch.lines)
@@ -136,17 +139,18 @@ class PagePlaces:
     def fill(self, claimed: Object, batch: Batch) -> None:
         """Write a page to its place, if no line was forgotten meanwhile. A failure is harmless."""
         with suppress(Lost, Unavailable):
-            sealed = self._sealed(claimed.name, msgspec.msgpack.encode(CachePage.of(batch)))
+            page = CachePage.of(batch)
+            sealed = self._sealed(claimed.name, page.encoded(), DETAILED if page.details else VERSION)
             version = self._state.store.compare_and_swap(claimed.name, sealed, claimed.version)
             self._held[claimed.name] = version, frozenset(line.id for line in batch.lines)
 
-    def _sealed(self, name: str, data: bytes) -> bytes:
+    def _sealed(self, name: str, data: bytes, version: int = VERSION) -> bytes:
         held = self._keys()
         if held is None:
             raise Lost(name)
         epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self._namespace))
         place = LinePlace(self._state.vault_id, self._actor, self._namespace)
-        return line_encryption.seal_page(data, name, place, epoch, key, self._state.random(24))
+        return line_encryption.seal_page(data, name, place, epoch, key, self._state.random(24), version)
 
     def without(self, forgotten: Collection[LineId]) -> list[Effect]:
         """The effects by which a commit that forgets these lines ensures that no page holds one, now or later."""

@@ -223,6 +223,8 @@ class Replica:
             self._apply_standing(name)
         elif name == NAMESPACES:
             self.records.load_registry()
+        elif name == FORMAT:
+            self.records.load_format()
         elif name == SECRETS:
             self.records.load_secrets()
             self.gate = Gate(self.vault_id, self.records.secrets.issuers, self.standing)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
+from typing import Any
+
+import msgspec
 
 from strongroom import model
+from strongroom.api import LineFilter
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
-from strongroom.model import Kind, Line, LineId, LinkId, Millis
+from strongroom.model import Kind, Line, LineDetails, LineId, LinkId, Millis
+
+_NO_DETAILS = LineDetails()
+_CONDITIONS = LineFilter.__struct_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +27,41 @@ class Selector:
     session: str | None = None
     link: LinkId | None = None
     kind: Kind | None = None
+    author: str | None = None
+    turn: str | None = None
+    tags: frozenset[str] = frozenset()
+    meta: str = "{}"
+    """The members of `meta` that a line must have, as JSON: a condition must be hashable."""
     since: Millis | None = None
     until: Millis | None = None
 
     @classmethod
     def of(
         cls,
+        call: LineFilter[Any],
         *,
         ids: Collection[str] | None = None,
         session: str | None = None,
         link: str | None = None,
-        kind: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
     ) -> Selector:
         """Check a caller's conditions."""
         return cls(
             ids=None if ids is None else frozenset(map(model.line_id, ids)),
             session=None if session is None else model.clean_field(session, "a session"),
             link=None if link is None else model.link_id(link),
-            kind=None if kind is None else model.kind(kind),
-            since=None if since is None else model.millis(since),
-            until=None if until is None else model.millis(until),
+            kind=None if call.kind is None else model.kind(call.kind),
+            author=None if call.author is None else model.clean_field(call.author, "an author"),
+            turn=None if call.turn is None else model.clean_field(call.turn, "a turn"),
+            tags=frozenset(model.clean_tags(call.tags)),
+            meta=_canonical({} if call.meta is None else model.clean_meta(call.meta)),
+            since=None if call.since is None else model.millis(call.since),
+            until=None if call.until is None else model.millis(call.until),
         )
+
+    @staticmethod
+    def is_asked(call: LineFilter[Any]) -> bool:
+        """Whether a call has any of the conditions that every filtered call may have."""
+        return any(getattr(call, name) not in (None, ()) for name in _CONDITIONS)
 
     def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
         """The first `limit` matching lines after `after`, in order. The cost depends on the page, not on the shelf."""
@@ -67,9 +85,30 @@ class Selector:
             and (self.session is None or line.session == self.session)
             and (self.link is None or self.link in line.provenance.links)
             and (self.kind is None or line.kind == self.kind)
+            and (self.author is None or line.author == self.author)
             and (self.since is None or line.time >= self.since)
             and (self.until is None or line.time < self.until)
+            and (not self._needs_details or self._means_details(line.details or _NO_DETAILS))
         )
+
+    @property
+    def _needs_details(self) -> bool:
+        return bool(self.tags) or self.turn is not None or self.meta != "{}"
+
+    def _means_details(self, details: LineDetails) -> bool:
+        return (
+            (self.turn is None or details.turn == self.turn)
+            and self.tags.issubset(details.tags)
+            and all(
+                name in details.meta and _canonical(details.meta[name]) == _canonical(value)
+                for name, value in msgspec.json.decode(self.meta, type=dict[str, Any]).items()
+            )
+        )
+
+
+def _canonical(value: object) -> str:
+    """A JSON value as text: equal values are equal texts, and 1, 1.0 and true are three values."""
+    return msgspec.json.encode(value, order="deterministic").decode()
 
 
 def place_of(line: Line) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -9,10 +10,10 @@ import msgspec
 
 from strongroom.crypto import line_encryption
 from strongroom.crypto.hmac_state import HmacState
-from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.errors import KeyUnavailable, Tampered, VaultFormat
 from strongroom.keys import Keyring, KeySource, VaultSecrets
 from strongroom.keys.hierarchy import tag
-from strongroom.model import CapRecord, Namespace
+from strongroom.model import CapRecord, Millis, Namespace
 from strongroom.store import Object, Store, Version
 
 FORMAT = "vault/format"
@@ -29,6 +30,36 @@ _NAMES = 10_000
 T = TypeVar("T")
 
 
+FORMATS = (1, 2)
+"""The formats of a vault that this version reads. With 2, lines may have details (docs/spec/line.md)."""
+
+
+class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The one unencrypted object: the format's version and the vault's id, by which its keys are found."""
+
+    v: int
+    vault: str
+    created: Millis
+
+    @classmethod
+    def decoded(cls, stored: Object | None) -> VaultFormatRecord:
+        """Decode the stored record. Raises `Tampered`, or `VaultFormat` for a vault of a newer version."""
+        try:
+            record = msgspec.json.decode((stored and stored.body) or b"", type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            hint = "keep the files as they are; if this was a vault, restore a backup"
+            raise Tampered("this is not a vault, or its format record is damaged", hint=hint) from None
+        if record.v not in FORMATS:
+            raise VaultFormat(
+                f"the vault has format {record.v}, but this version of strongroom reads only up to {FORMATS[-1]}",
+                hint="install a newer strongroom; nothing was changed",
+            )
+        # The id becomes part of the path of the keys, and anyone who can write the vault can write this record.
+        if not re.fullmatch(r"[0-9a-f]{16}", record.vault):
+            raise Tampered("the vault's format record is damaged")
+        return record
+
+
 class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The vault's namespaces, most sensitive first."""
 
@@ -41,6 +72,7 @@ class VaultRecords:
     secrets: VaultSecrets
     secrets_version: Version
     namespaces: tuple[Namespace, ...]
+    format: int
 
     def __init__(
         self,
@@ -58,6 +90,7 @@ class VaultRecords:
         self._generation = 0
         self.load_secrets()
         self.load_registry()
+        self.load_format()
 
     def ring(self) -> Keyring:
         if self._ring is None:
@@ -89,6 +122,11 @@ class VaultRecords:
 
     def load_registry(self) -> None:
         self.namespaces = self.open(NAMESPACES, NamespaceRegistry).names
+
+    def load_format(self) -> None:
+        """Read the vault's format. It never goes back in this process, whatever is put back in the store."""
+        found = VaultFormatRecord.decoded(self._store.get(FORMAT))
+        self.format = max(found.v, getattr(self, "format", 0))
 
     def open(self, name: str, kind: type[T]) -> T:
         """Read one of the vault's own sealed records. Tampered if it is missing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets as randomness
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,19 +19,18 @@ from strongroom.caps import chain
 from strongroom.caps.chain import Token
 from strongroom.crypto import inbox, line_encryption
 from strongroom.crypto.hmac_state import HmacState
-from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
+from strongroom.errors import InvalidRequest, StrongroomError, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import DecisionRecorder, Replica, system_clock
 from strongroom.memory.cap_index import INDEXED
 from strongroom.memory.line_cache.cache import LineCache
-from strongroom.memory.vault_records import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
+from strongroom.memory.vault_records import FORMAT, FORMATS, NAMESPACES, SECRETS, NamespaceRegistry, VaultFormatRecord
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
 from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.vault import Vault
 
-FORMAT_VERSION = 1
 _LOADING_DISTANT = 8
 """Threads that load namespaces from a bucket, where loading is mostly waiting for the network."""
 SHELF_BYTES = 256 * 1024 * 1024
@@ -42,14 +40,6 @@ Keys = KeySource | Callable[[str], KeySource] | None
 """The source of the keys; or a function from a vault's id to it; or None for files in the user's data directory."""
 
 Clock = Callable[[], Millis]
-
-
-class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The one unencrypted object: the format's version and the vault's id, by which its keys are found."""
-
-    v: int
-    vault: str
-    created: Millis
 
 
 def create(
@@ -107,7 +97,7 @@ def _found(
     secrets = VaultSecrets.new({chain.issuer_id(public): public}, os.urandom, inbox.new_identity())
     registry = NamespaceRegistry(names)
     effects: list[Effect] = [
-        PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=now))),
+        PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMATS[-1], vault=vault_id, created=now))),
         PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
         PutNew(
             NAMESPACES, line_encryption.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))
@@ -245,21 +235,7 @@ def _check_absent(made: Backend, where: str) -> None:
 
 
 def _read_format(store: Store) -> str:
-    stored = store.get(FORMAT)
-    try:
-        record = msgspec.json.decode((stored and stored.body) or b"", type=VaultFormatRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        hint = "keep the files as they are; if this was a vault, restore a backup"
-        raise Tampered("this is not a vault, or its format record is damaged", hint=hint) from None
-    if record.v != FORMAT_VERSION:
-        raise VaultFormat(
-            f"the vault has format {record.v}, but this version of strongroom reads only {FORMAT_VERSION}",
-            hint="install a newer strongroom; nothing was changed",
-        )
-    # The id becomes part of the path of the keys, and anyone who can write the vault can write this record.
-    if not re.fullmatch(r"[0-9a-f]{16}", record.vault):
-        raise Tampered("the vault's format record is damaged")
-    return record.vault
+    return VaultFormatRecord.decoded(store.get(FORMAT)).vault
 
 
 def _open(

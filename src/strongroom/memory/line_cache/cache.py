@@ -17,6 +17,7 @@ from strongroom.engines import Engine, Keeping, Ranked, Sparing
 from strongroom.errors import StrongroomError
 from strongroom.memory.line_cache.cache_loader import Load, Loader
 from strongroom.memory.line_cache.cached_namespace import Batch, CachedNamespace, Source, hold_still
+from strongroom.memory.line_cache.filtered_index import Condition
 from strongroom.model import Line, LineId
 
 __all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
@@ -261,6 +262,13 @@ class LineCache(ShelfTable):
                         self._unsettled[shelf.prefix] = shelf
                     self._grown(shelf.prefix, shelf)
 
+    def _count(self, shelves: Iterable[CachedNamespace]) -> None:
+        """Update the counted sizes of shelves."""
+        with self._guard:
+            for shelf in shelves:
+                if self._shelves.get(shelf.prefix) is shelf:
+                    self._grown(shelf.prefix, shelf)
+
     def readings(self, lines: Sequence[Line]) -> bytes:
         """The engine's readings of these lines; empty if it keeps none."""
         return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
@@ -272,17 +280,19 @@ class LineCache(ShelfTable):
         k: int,
         now: datetime,
         without: frozenset[LineId] = frozenset(),
+        condition: Condition | None = None,
     ) -> Sequence[Ranked]:
         """Rank these shelves with the engine, and check that it returns only their lines.
 
-        Lines in `without` are ranked like all others, so that no score depends on them, and then left out.
+        With a `condition`, only the lines that meet it exist for the engine. Lines in `without` are ranked like all
+        others, so that no score depends on them, and then left out.
         """
         if any(shelf.unread_size for shelf in shelves):
             self._read(shelves)
         with hold_still(shelves):
             for shelf in shelves:
                 shelf.make_ready()
-            ranked = self._ranked(shelves, query, k, now, without)
+            ranked = self._ranked(shelves, query, k, now, without, condition)
             given = [shelf.lines for shelf in shelves]
             for hit in ranked:
                 line = hit.line
@@ -291,12 +301,23 @@ class LineCache(ShelfTable):
                         break
                 else:
                     raise RuntimeError("the engine returned a line that it was not given")
-            return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
+        if condition is not None:
+            self._count(shelves)
+        return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
 
     def _ranked(
-        self, shelves: Sequence[CachedNamespace], query: str, k: int, now: datetime, without: frozenset[LineId]
+        self,
+        shelves: Sequence[CachedNamespace],
+        query: str,
+        k: int,
+        now: datetime,
+        without: frozenset[LineId],
+        condition: Condition | None,
     ) -> Sequence[Ranked]:
-        indexes = [shelf.index for shelf in shelves]
+        if condition is None:
+            indexes = [shelf.index for shelf in shelves]
+        else:
+            indexes = [shelf.index_of(condition, self._engine.index) for shelf in shelves]
         if self._sparing is not None:
             return self._sparing.rank_without(query, indexes, k, now, without)
         # Only existing lines are added to k: an unknown id must change nothing.

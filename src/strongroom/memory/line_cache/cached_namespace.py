@@ -11,12 +11,15 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from strongroom.engines import Index, KeptIndex, Measured
+from strongroom.memory.line_cache.filtered_index import Condition, FilteredIndexes
 from strongroom.model import Line, LineId, Namespace, Provenance
 
 
@@ -51,6 +54,10 @@ _READING = 40
 """The cost of reading a line, in addition to its text, in characters."""
 _OVERHEAD = 900
 """Bytes of a line in addition to its text: struct, id, and entries in the indexes (measured, bench/ram.py)."""
+
+
+_DETAILS, _PER_BYTE = 200, 4
+"""Bytes of a line's details: the struct, and for each byte of them as JSON, since small values take much more."""
 
 
 class _Change(NamedTuple):
@@ -97,6 +104,7 @@ class CachedNamespace:
         self._unheard: Exception | None = None
         """An error of the engine that has not been raised to a caller yet."""
         self._measured = index if isinstance(index, Measured) else None
+        self.filtered = FilteredIndexes()
         self._index_bytes = 0
         """The size of the index as it was changed last; 0 if it does not say."""
         self._loaded = False
@@ -110,7 +118,7 @@ class CachedNamespace:
     @property
     def bytes(self) -> int:
         """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
-        return max(self._bytes, self._index_bytes) + self._posted_bytes - self._taken_bytes
+        return max(self._bytes, self._index_bytes) + self.filtered.bytes + self._posted_bytes - self._taken_bytes
 
     @property
     def unread_size(self) -> int:
@@ -244,6 +252,10 @@ class CachedNamespace:
             error, self._unheard = self._unheard, None
             raise error
 
+    def index_of(self, condition: Condition, make: Callable[[], Index]) -> Index:
+        """The index over the lines that meet a condition. The lock is held, and `make_ready` was called."""
+        return self.filtered.index(condition, self.lines, self._unreadable, make)
+
     def _sharing(self, line: Line) -> Line:
         """The same line, made of values that other lines share, because lines have much in common."""
         if len(self._shared) > _SHARED:
@@ -264,6 +276,7 @@ class CachedNamespace:
             share(line.author, line.author),
             line.text,
             self._origin,
+            line.details,
         )
 
     def _drop(self, name: LineId) -> None:
@@ -275,6 +288,7 @@ class CachedNamespace:
         if self._ordered is not None:
             del self._ordered[bisect_left(self._ordered, name)]
         self._bytes -= _size(line)
+        self.filtered.drop(line)
         if self._unread.pop(name, None) is not None:
             self._unread_size -= len(line.text) + _READING
         elif name in self._unreadable:
@@ -290,7 +304,8 @@ class CachedNamespace:
 
 
 def _size(line: Line) -> int:
-    return getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
+    more = 0 if line.details is None else _DETAILS + _PER_BYTE * len(msgspec.json.encode(line.details))
+    return more + getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
 
 
 def _prefix(shelf: CachedNamespace) -> str:

@@ -73,7 +73,7 @@ def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) 
     if call == api.Forget():
         raise InvalidRequest("no condition says what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
-    choice = Selector.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
+    choice = Selector.of(call, ids=call.ids, session=session, link=call.link)
     return sorted(choice.among(shelves), key=place_of)
     yield  # unreachable; makes this a generator, so that its failure is logged
 

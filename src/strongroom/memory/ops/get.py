@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from strongroom import api, model
 from strongroom.errors import (
@@ -18,7 +19,7 @@ from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.selector import Selector, place_of
-from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
+from strongroom.model import Hit, Line, LineInfo, Listing, Op
 from strongroom.store import ANY, Stale, Version
 
 QUERY_LIMIT = 8 * 1024
@@ -32,13 +33,15 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
     looked: Mapping[str, Version] | None = None
-    if since := clerk.known(caller, lines=True):
+    is_filtered = Selector.is_asked(call) or call.from_session is not None
+    if not is_filtered and (since := clerk.known(caller, lines=True)):
         grant = yield from clerk.admit(caller, ask, since)
         answer = yield from clerk.recorded(grant, caller, _by_what_is_known(clerk, grant, caller, call, since))
         if isinstance(answer, api.Recalled):
             return answer
         looked = answer or None
-    grant, shelves = yield from clerk.readable(caller, ask, _patience(call), looked)
+    # A filtered answer reads the lines that meet the condition into an index of their own, which may take long.
+    grant, shelves = yield from clerk.readable(caller, ask, _patience(call), looked, is_long=is_filtered)
     return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call, shelves)))
 
 
@@ -73,8 +76,7 @@ def _get(
 ) -> Operation[api.Recalled]:
     _check_patience(call.patience)
     _check_without(call)
-    without = model.line_ids(call.without)
-    found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
+    found = _named(grant, shelves, call.ids) if call.ids is not None else _ranked(clerk, grant, shelves, call)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
     return api.Recalled(tuple(hits))
@@ -94,20 +96,28 @@ def _is_none(k: int | None) -> bool:
 def _check_without(call: api.Get) -> None:
     if call.without and call.ids is not None:
         raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
+    if call.ids is not None and _condition(call) is not None:
+        raise InvalidRequest("a get by ids returns exactly these: it takes no filter")
     if len(call.without) > model.WITHOUT_LIMIT:
         raise TooMany(f"at most {model.WITHOUT_LIMIT} lines can be left out")
 
 
-def _ranked(
-    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get, without: frozenset[LineId]
-) -> list[Hit]:
+def _condition(call: api.Get) -> Selector | None:
+    """The condition that lines must meet; None if there is none, so that all count."""
+    if not Selector.is_asked(call) and call.from_session is None:
+        return None
+    return Selector.of(call, session=call.from_session)
+
+
+def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get) -> list[Hit]:
+    without, condition = model.line_ids(call.without), _condition(call)
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
         model.millis(moment)  # raises for what is not a datetime with a zone
     text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
     if _is_none(call.k):
         return []
-    ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment, without)
+    ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment, without, condition)
     return [_hit(one.line, one.score) for one in ranked]
 
 
@@ -123,9 +133,12 @@ def _check_patience(patience: float | None) -> None:
 
 
 def list_lines(clerk: DecisionRecorder, caller: Caller, call: api.List) -> Operation[Listing]:
-    """One page of lines without their texts, in id order."""
+    """One page of lines in id order. With texts, it is a listing and a read: the cap must allow both."""
     ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
     grant, shelves = yield from clerk.readable(caller, ask)
+    if call.texts:
+        ask = Ask.of(Op.GET, call.namespaces, session=call.session)
+        grant, shelves = yield from clerk.readable(caller, ask)
     return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
 
 
@@ -135,12 +148,28 @@ def _list(
     limit = call.limit
     if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
         raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
-    choice = Selector.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
+    if call.texts and grant.max_k is not None:
+        limit = min(limit, grant.max_k)
+    choice = Selector.of(call, session=call.session)
     lines = choice.page(shelves, _cursor(call.after), limit + 1)
-    page = lines[:limit]
-    yield from clerk.commit(grant, count=len(page), caller=caller)
-    more = ".".join(place_of(page[-1])) if len(lines) > limit else None
-    return Listing(tuple(map(_info, page)), more)
+    page = _within_texts(lines[:limit]) if call.texts else lines[:limit]
+    read = [line.id for line in page] if call.texts else ()
+    detail = "listed with texts" if call.texts else ""
+    yield from clerk.commit(grant, lines=read, count=len(page), caller=caller, detail=detail)
+    more = ".".join(place_of(page[-1])) if len(lines) > len(page) else None
+    return Listing(tuple([_info(line, with_text=call.texts) for line in page]), more)
+
+
+def _within_texts(lines: Sequence[Line]) -> list[Line]:
+    """As many lines, from the first on, as the size limit for a page of texts allows; the first always."""
+    room = model.TEXTS_LIMIT
+    kept: list[Line] = []
+    for line in lines:
+        room -= len(line.text.encode())
+        if room < 0 and kept:
+            break
+        kept.append(line)
+    return kept
 
 
 def _cursor(after: str | None) -> tuple[str, str]:
@@ -186,10 +215,25 @@ def _hit(line: Line, score: float) -> Hit:
         author=line.author,
         score=score,
         provenance=line.provenance,
+        **_members(line),
     )
 
 
-def _info(line: Line) -> LineInfo:
+def _members(line: Line) -> dict[str, Any]:
+    """The members of an answer that only a line with details has."""
+    details = line.details
+    if details is None:
+        return {}
+    return {
+        "tags": details.tags,
+        "meta": details.meta or None,
+        "expires": None if details.expires is None else model.moment(details.expires),
+        "replaces": details.replaces,
+        "turn": details.turn,
+    }
+
+
+def _info(line: Line, *, with_text: bool) -> LineInfo:
     return LineInfo(
         id=line.id,
         namespace=line.namespace,
@@ -199,4 +243,6 @@ def _info(line: Line) -> LineInfo:
         author=line.author,
         size=len(line.text.encode()),
         provenance=line.provenance,
+        text=line.text if with_text else None,
+        **_members(line),
     )

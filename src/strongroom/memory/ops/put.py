@@ -8,10 +8,11 @@ import msgspec
 
 from strongroom import api, model
 from strongroom.crypto import line_encryption
-from strongroom.crypto.line_encryption import LinePlace
+from strongroom.crypto.line_encryption import DETAILED, LinePlace
 from strongroom.errors import (
     BodyTooLarge,
     CapNamespaceDenied,
+    FormatTooOld,
     InvalidRequest,
     LineConflict,
     StoreUnavailable,
@@ -26,7 +27,7 @@ from strongroom.memory.operation import Operation, SlowStep
 from strongroom.memory.replica import Replica
 from strongroom.memory.stored_lines import open_line
 from strongroom.memory.vault_records import SECRETS
-from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
+from strongroom.model import Line, LineDetails, LineId, Millis, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
 
 _TRIES = 64
@@ -145,8 +146,21 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
     kind, session, author, text = model.clean_line(new, grant.session or "")
     if not text.strip():
         raise InvalidRequest("a line needs some text")
-    line = Line(line_id, time, kind, namespace, session, author, text, provenance)
+    details = model.clean_details(new)
+    if details is not None:
+        _check_details(clerk.state, details, now)
+    line = Line(line_id, time, kind, namespace, session, author, text, provenance, details)
     return _Draft(line, line_name(shelf, line_id), own_id=new.id is not None, own_time=new.time is not None)
+
+
+def _check_details(state: Replica, details: LineDetails, now: Millis) -> None:
+    if state.records.format < DETAILED:
+        raise FormatTooOld(
+            "this vault has no tags, meta, expiry or turns yet: older programs may still use it",
+            hint="once all programs that use it are of this version, its owner runs `strongroom upgrade`",
+        )
+    if details.expires is not None and details.expires <= now:
+        raise InvalidRequest("the line would expire before it is stored", hint="give a later time, or none")
 
 
 def _write(
@@ -205,11 +219,12 @@ def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Rec
 def _same(line: Line, draft: _Draft) -> bool:
     """Whether a repeated put is the same line. The time counts only if the caller gave one."""
     given = draft.line
-    fixed = (line.text, line.kind, line.session, line.author) == (
+    fixed = (line.text, line.kind, line.session, line.author, line.details) == (
         given.text,
         given.kind,
         given.session,
         given.author,
+        given.details,
     )
     return fixed and (not draft.own_time or line.time == given.time)
 

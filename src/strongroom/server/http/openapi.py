@@ -82,6 +82,9 @@ def _say_what_may_be_left_out(kind: type[msgspec.Struct], schema: dict[str, Any]
     if kind.__struct_config__.array_like:
         return
     for told in schema["properties"].values():
+        for part in told.get("anyOf", ()):
+            if part == {"type": "object"}:
+                part["additionalProperties"] = True  # JSON of the caller's own
         default = told.pop("default", None)
         if kind.__struct_config__.omit_defaults and default is not None:
             told["description"] = f"If left out: `{msgspec.json.encode(default).decode()}`."

@@ -21,14 +21,14 @@ from strongroom.audit.log import bundle_path
 from strongroom.crypto import merkle_log
 from strongroom.crypto.hmac_state import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
-from strongroom.memory.vault_records import FORMAT
+from strongroom.memory.vault_records import FORMAT, VaultFormatRecord
 from strongroom.model import Millis
 from strongroom.store import Head, Object, fleet_contract
 from strongroom.store import s3 as places
 from strongroom.store.fleet_contract import LogBundle, Member
 from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import Bucket, NameTaken
-from strongroom.vault.create_open import Clock, VaultFormatRecord
+from strongroom.vault.create_open import Clock
 from strongroom.vault.migrate.move import OP, Bars, MigrationOrigin, Moved
 
 _BUNDLE = 512

@@ -1,0 +1,74 @@
+"""Indexes over those lines of a shelf that meet a condition, for recalls that are limited to them.
+
+A line that does not meet the condition must not change a score, so the engine gets an index in which it never was. The
+indexes of the latest conditions are kept, and brought up to date at their next use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import NamedTuple, Protocol
+
+from strongroom.engines import Index, Measured
+from strongroom.model import Line, LineId
+
+_KEPT = 4
+_OF_A_LINE = 500
+"""Bytes of a line in an index that does not report its size."""
+
+
+class Condition(Hashable, Protocol):
+    """A condition on lines."""
+
+    def means(self, line: Line) -> bool:
+        """Whether a line meets it."""
+
+
+class _Kept(NamedTuple):
+    engine_index: Index
+    lines: dict[LineId, Line]
+
+    @property
+    def bytes(self) -> int:
+        return self.engine_index.size() if isinstance(self.engine_index, Measured) else _OF_A_LINE * len(self.lines)
+
+
+class FilteredIndexes:
+    """The filtered indexes of one shelf, whose lock is held during every call."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Condition, _Kept] = {}
+        """Least recently used first."""
+        self.bytes = 0
+
+    def index(
+        self,
+        condition: Condition,
+        lines: Mapping[LineId, Line],
+        unreadable: Collection[LineId],
+        make: Callable[[], Index],
+    ) -> Index:
+        """The index over those of `lines` that meet the condition. The cost grows with `lines` and with what is new."""
+        kept = self._kept.pop(condition, None) or _Kept(make(), {})
+        meant = {name: line for name, line in lines.items() if condition.means(line)}
+        for name in [name for name, line in kept.lines.items() if meant.get(name) is not line]:
+            kept.engine_index.remove(kept.lines.pop(name))
+        for name in sorted(meant.keys() - kept.lines.keys() - set(unreadable)):
+            kept.engine_index.add(meant[name])
+            kept.lines[name] = meant[name]
+        self._kept[condition] = kept
+        while len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._measure()
+        return kept.engine_index
+
+    def drop(self, line: Line) -> None:
+        """Remove a line from every index, as when it was forgotten."""
+        for kept in self._kept.values():
+            if kept.lines.pop(line.id, None) is not None:
+                kept.engine_index.remove(line)
+        if self._kept:
+            self._measure()
+
+    def _measure(self) -> None:
+        self.bytes = sum(kept.bytes for kept in self._kept.values())

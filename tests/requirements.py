@@ -186,6 +186,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "design",
         "a cap comes by file, environment or stdin, never argv, and is never replaced by the owner's",
     ),
+    "cap-life": ("design", "a cap lasts 30 days by default: in Python, on the command line and over HTTP"),
     "cli-owner-cap": ("design", "the owner's cap renews itself"),
     "cli-exit-codes": ("design", "every error has a documented exit code"),
     "cli-help": ("design", "every command has --json and examples that run"),

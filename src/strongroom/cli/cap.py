@@ -15,6 +15,7 @@ import click
 import msgspec
 
 import strongroom
+from strongroom.caps.authority import TTL_DEFAULT
 from strongroom.caps.chain import Token, parse
 from strongroom.cli import output, owner_cap, remote_memory
 from strongroom.cli.app import Group
@@ -51,7 +52,13 @@ class IssuedCap(msgspec.Struct, frozen=True):
     "--ops", type=NAMES, required=True, help="Allowed operations, as put,get,renew; for admin: mint,revoke,audit."
 )
 @click.option("--namespaces", type=NAMES, required=True, help="Allowed namespaces, such as work,travel.")
-@click.option("--ttl", type=DURATION, required=True, help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.")
+@click.option(
+    "--ttl",
+    type=DURATION,
+    default=f"{TTL_DEFAULT // 86_400}d",
+    show_default=True,
+    help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.",
+)
 @click.option(
     "--class",
     "data_class",

@@ -187,6 +187,8 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "a cap comes by file, environment or stdin, never argv, and is never replaced by the owner's",
     ),
     "cap-life": ("design", "a cap lasts 30 days by default: in Python, on the command line and over HTTP"),
+    "open-create": ("design", "open(create=True) opens or makes; of several at once all open the same vault"),
+    "bad-open-create": (
     "cli-owner-cap": ("design", "the owner's cap renews itself"),
     "cli-exit-codes": ("design", "every error has a documented exit code"),
     "cli-help": ("design", "every command has --json and examples that run"),

@@ -17,7 +17,7 @@ import msgspec
 import strongroom
 from strongroom.caps.authority import TTL_DEFAULT
 from strongroom.caps.chain import Token, parse
-from strongroom.cli import output, owner_cap, remote_memory
+from strongroom.cli import output, remote_memory
 from strongroom.cli.app import Group
 from strongroom.cli.argument_types import DURATION, NAMES
 from strongroom.cli.cap_view import ShownCap, cap_lines, end_in_words, record_as_json, record_row, said_by
@@ -25,7 +25,7 @@ from strongroom.cli.run_context import Run, cap_options, memory_options, owner_o
 from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.model import DataClass, pluralize
 from strongroom.private_files import write_file
-from strongroom.vault import cap_void_reason
+from strongroom.vault import cap_void_reason, owner_cap
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 

@@ -29,8 +29,9 @@ compares it, and runs every example in the order in which they stand here.
 
 A cap says whose memory a command reaches; no option can name an actor. It comes from the first of: `--cap-file FILE`
 (`-` is stdin), `STRONGROOM_CAP_FILE`, `STRONGROOM_CAP`, and else the owner's own cap. That one is made by
-`strongroom init` for the actor `local/owner`, lies as `owner.cap` beside the keys, and is renewed when it is missing,
-has less than 7 days left, was voided, or does not cover a namespace that was added since. A cap that was given is never
+`strongroom init`, or by `strongroom.local()` in Python, for the actor `local/owner`, lies as `owner.cap` beside the
+keys, and is renewed when it is missing, has less than 7 days left, was voided, or does not cover a namespace that was
+added since. A cap that was given is never
 replaced by it: if it is refused, the command is. A cap never stands on the command line, where other processes could
 read it, and a cap file that others can read is refused.
 

@@ -120,6 +120,7 @@ def test_the_public_names_are_these() -> None:
         "connect",
         "create",
         "errors",
+        "local",
         "open",
         "restore",
         "verify",

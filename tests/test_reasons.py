@@ -313,7 +313,7 @@ def test_a_scope_cap_is_refused_until_a_link_names_one_actor(vault: Vault, clock
 
 @pytest.mark.requirement("bad-cap", "cap-narrow")
 def test_a_widening_link_gains_nothing(vault: Vault, clock: Clock) -> None:
-    narrow = vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"])
+    narrow = vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"], ttl=300)
     wide = strongroom.attenuate(narrow, ops=ALL_OPS, namespaces=NAMESPACES, ttl=10**6, max_k=20, now=clock)
     with pytest.raises(errors.CapOpMismatch):
         vault.memory(wide).put("x", namespace="travel")

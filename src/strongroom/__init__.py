@@ -1,7 +1,13 @@
 """Gated memory for AI agents.
 
+memory = strongroom.local()  # your own memory, made at first use
+memory.put("Trip to Chengdu, May 25-29")
+memory.get("where am I going this weekend?")
+
+For others, a vault whose owner gives each a cap:
+
 vault = strongroom.create(path)
-cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=300)
+cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"])
 memory = vault.memory(cap)
 memory.put("Trip to Chengdu, May 25-29", session="s1", author="alice")
 memory.get("where am I going this weekend?")
@@ -13,6 +19,7 @@ from strongroom import errors
 from strongroom.caps.chain import Token
 from strongroom.client import AsyncMemory, connect
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
+from strongroom.local_memory import local
 from strongroom.memory import Memory
 from strongroom.model import NewLine, actor_path
 from strongroom.vault.backup import backup, restore
@@ -35,6 +42,7 @@ __all__ = [
     "connect",
     "create",
     "errors",
+    "local",
     "open",
     "restore",
     "verify",

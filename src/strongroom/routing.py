@@ -15,7 +15,7 @@ import re
 import tomllib
 import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -25,7 +25,7 @@ import msgspec
 
 from strongroom import model
 from strongroom.errors import InvalidRequest
-from strongroom.model import DEFAULT_NAMESPACES, Namespace
+from strongroom.model import DEFAULT_NAMESPACES, Namespace, NewLine
 from strongroom.text import (
     AFTER,
     ANYWHERE,
@@ -152,6 +152,31 @@ def matching_routes(
 ) -> list[Route]:
     """The route of each rule that fits a text, the deciding one first. Empty where the default decides."""
     return list(_fitting(text, default_rules() if rules is None else rules, platform, chat, order))
+
+
+def route_lines(lines: Sequence[NewLine], covered: Collection[str], rules: Callable[[], Rules]) -> list[Route | None]:
+    """The route of each new line that names no namespace, for a cap that covers these namespaces.
+
+    None where there is nothing to choose: the line names one, or the cap covers only one. A route may lead outside the
+    cap. The gate refuses that line, and it goes to no other namespace instead.
+    """
+    if len(covered) == 1 or all(line.namespace is not None for line in lines):
+        return [None] * len(lines)
+    known = rules()
+    return [None if line.namespace is not None else route(_text_of(line), known) for line in lines]
+
+
+def with_routes(lines: Sequence[NewLine], routes: Sequence[Route | None]) -> list[NewLine]:
+    """The lines, each with the namespace of its route, if it has one."""
+    return [
+        line if way is None else msgspec.structs.replace(line, namespace=way.namespace)
+        for line, way in zip(lines, routes, strict=True)
+    ]
+
+
+def _text_of(line: NewLine) -> str:
+    """The text as put will see it. Anything but text has no words; put refuses it, in whatever namespace."""
+    return str.__str__(line.text) if isinstance(line.text, str) else ""
 
 
 def _fitting(

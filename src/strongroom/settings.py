@@ -8,6 +8,7 @@ The configuration file is optional and chooses the engine and the routing rules.
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,13 +19,16 @@ import msgspec
 import platformdirs
 
 from strongroom import routing
-from strongroom.errors import InvalidRequest
+from strongroom.crypto.passphrase_file import PASSPHRASE_LEAST
+from strongroom.errors import CapMissing, InvalidRequest, KeyUnavailable
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys, default_directory
 from strongroom.routing import Rules
 from strongroom.vault import create_open
 from strongroom.vault.vault import Vault
 
 Passphrase = Callable[[], str]
+_PASSPHRASE_FILE = "STRONGROOM_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
+_SECRET_LIMIT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,7 @@ def rules_in(text: str) -> Rules:
 def find(vault: str | None = None) -> Settings:
     """The settings of this process. `vault` takes precedence over the environment."""
     if vault == "":
-        raise InvalidRequest(
-            "the path of the vault is empty", hint="give a path, or leave out --vault for the default one"
-        )
+        raise InvalidRequest("the path of the vault is empty", hint="name one; without a path, the default one is used")
     place = vault or os.environ.get("STRONGROOM_VAULT") or str(default_vault())
     config = config_path()
     file = _read(config)
@@ -85,6 +87,26 @@ def config_path() -> Path:
 def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
     """Open the vault with its keys. `passphrase` is called only if they are encrypted with one."""
     return create_open.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
+
+
+def open_or_create_vault(settings: Settings) -> Vault:
+    """Open the vault, or make it with its keys if there is none, for a program that has no terminal to ask.
+
+    A passphrase comes from the file that `STRONGROOM_PASSPHRASE_FILE` names. If there is one, it encrypts new keys too.
+    """
+    if in_environment() or not os.environ.get(_PASSPHRASE_FILE):
+        return create_open.open(
+            settings.vault, create=True, keys=lambda vault: keys_of(vault, _passphrase_in_file), **_engine(settings)
+        )
+
+    def keys(vault: str) -> KeySource:
+        directory = default_directory(vault)
+        if directory.exists():
+            return keys_of(vault, _passphrase_in_file)
+        check_new_passphrase(_passphrase_in_file())
+        return PassphraseKeys(directory, _passphrase_in_file)
+
+    return create_open.open(settings.vault, create=True, keys=keys, **_engine(settings))
 
 
 def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
@@ -120,6 +142,43 @@ def is_locked(directory: Path) -> bool:
     except OSError:
         return False  # opening the vault reports what is wrong
     return b'"kdf"' in data
+
+
+def check_new_passphrase(passphrase: str) -> None:
+    """Raise `InvalidRequest` if a passphrase for new keys is too short."""
+    if len(passphrase) < PASSPHRASE_LEAST:
+        raise InvalidRequest(
+            f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
+            hint="use several unrelated words",
+        )
+
+
+def read_secret(path: Path, what: str) -> str:
+    """Read a cap or passphrase from a file that only this user can read."""
+    refused = CapMissing if what == "cap" else KeyUnavailable
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(_SECRET_LIMIT)
+    except OSError as error:
+        hint = "check the path, or name another file"
+        raise refused(f"cannot read the {what} file {path}: {error.strerror}", hint=hint) from None
+    if stat.S_ISREG(status.st_mode):
+        if status.st_uid not in (os.geteuid(), 0):
+            raise refused(f"the {what} file {path} belongs to another user", hint="use a file that you own")
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise refused(f"other users can read the {what} file {path}", hint=f"chmod 600 {path}")
+    return data.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _passphrase_in_file() -> str:
+    place = os.environ.get(_PASSPHRASE_FILE)
+    if not place:
+        raise KeyUnavailable(
+            "the keys are locked with a passphrase, and a program has no terminal to ask for it",
+            hint=f"put the passphrase into a file that only you can read, and set {_PASSPHRASE_FILE} to its path",
+        )
+    return read_secret(Path(place), "passphrase")
 
 
 def _engine(settings: Settings) -> _Engine:

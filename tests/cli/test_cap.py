@@ -284,3 +284,12 @@ def test_a_void_cap_is_not_listed_as_alive_and_all_says_why_and_since_when(
     assert (shown["void"], shown["expired"]) == (why, False)
     assert shown["void_since"] is not None
     assert "void since 20" in cli("cap", "list", "--all").out
+
+
+@pytest.mark.requirement("cap-life")
+def test_minting_without_a_ttl_lasts_thirty_days(cli: Cli, vault: None) -> None:
+    done = cli("cap", "mint", "--ops", "get", "--namespaces", "travel")
+    assert done.code == 0, done.err
+    first = caplib.parse(done.out.strip()).first
+    assert first.exp - first.nbf == 30 * 86_400
+    assert "default: 30d" in cli("cap", "mint", "--help").out

@@ -136,7 +136,7 @@ def test_get_imports_no_other_verb() -> None:
         "print(*sorted(name for name in sys.modules if name.startswith('strongroom.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    frame = {"app", "argument_types", "error_output", "line_view", "output", "owner_cap", "put_get_list", "run_context"}
+    frame = {"app", "argument_types", "error_output", "line_view", "output", "put_get_list", "run_context"}
     frame |= {"unknown_verb"}
     assert {name.rpartition(".")[2] for name in done.stdout.split()} == frame
 

@@ -44,6 +44,8 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> None:
 def test_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STRONGROOM_KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("STRONGROOM_VAULT", str(tmp_path / "own-vault"))
+    monkeypatch.setenv("STRONGROOM_CONFIG", str(tmp_path / "config.toml"))
     names: dict[str, Any] = {"__name__": "__docs__"}
     try:
         for block in typed(page):

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 import strongroom
@@ -381,3 +382,25 @@ def test_no_repr_of_what_carries_a_cap_shows_it(vault: Vault) -> None:
     for secret in (token, answer.cap):
         assert not [text for text in shown for part in secret.split("~") if part in text]
     assert not [entry for entry in entries(vault) if Token(answer.cap) in entry.encoded().decode()]
+
+
+# How long a cap lasts.
+
+
+@pytest.mark.requirement("cap-life")
+def test_a_cap_without_a_ttl_lasts_thirty_days_from_the_owner_and_from_an_admin_cap(vault: Vault) -> None:
+    own = vault.mint(actor=ALICE, ops=["get"], namespaces=["work"])
+    body = b'{"actor": "hermes/default/alice", "ops": ["get"], "namespaces": ["work"]}'
+    asked = msgspec.json.decode(body, type=api.Mint)
+    other = vault.door(admin(vault)).call(asked).cap
+    for token in (own, other):
+        first = chain.parse(token).first
+        assert first.exp - first.nbf == 30 * 86_400
+
+
+@pytest.mark.requirement("cap-life")
+@pytest.mark.parametrize("ttl", [0, -1, 400 * 86_400 + 1, 1.5])
+def test_a_life_outside_the_limits_is_refused_and_not_replaced_by_the_default(vault: Vault, ttl: Any) -> None:
+    refused = refusal(lambda: vault.mint(actor=ALICE, ops=["get"], namespaces=["work"], ttl=ttl))
+    assert refused.reason == "invalid_request"
+    assert list(vault.caps()) == []

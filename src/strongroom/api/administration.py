@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strongroom.api.answer_types import Caps, Entries, Issued, Proven, Revoked, Signed, Status
 from strongroom.api.call import Call
+from strongroom.caps.authority import TTL_DEFAULT
 from strongroom.model import DataClass, Op
 
 
@@ -18,7 +19,7 @@ class Mint(Call[Issued], frozen=True, kw_only=True):
     namespaces: tuple[str, ...]
     actor: str | None = None
     actor_scope: str | None = None
-    ttl: int = 300
+    ttl: int = TTL_DEFAULT
     session: str | None = None
     max_k: int | None = None
     max_depth: int | None = None

@@ -9,6 +9,8 @@ from strongroom.caps.claims import MAX_LINKS, Link, Narrowing, UnverifiedCap
 from strongroom.errors import CapExpired, CapMalformed, CapNotYetValid
 from strongroom.model import Actor, ActorScope, DataClass, LinkId, Namespace, Op
 
+TTL_DEFAULT = 30 * 86_400
+"""Seconds that a cap lasts if no lifetime is given: in Python, on the command line and over HTTP alike."""
 LEEWAY = 30
 """Seconds that a cap's start may be ahead of the verifier's clock. Its end has no leeway."""
 

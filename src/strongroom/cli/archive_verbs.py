@@ -13,7 +13,7 @@ import msgspec
 from strongroom import archive, model
 from strongroom.archive import Archive, ImportResult
 from strongroom.caps.chain import Cap, parse
-from strongroom.cli import archive_options, output, owner_cap
+from strongroom.cli import archive_options, output
 from strongroom.cli.app import command
 from strongroom.cli.argument_types import NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
@@ -21,6 +21,7 @@ from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
 from strongroom.memory import Memory, system_clock
 from strongroom.model import K_LIMIT, pluralize
+from strongroom.vault import owner_cap
 
 
 class Exported(msgspec.Struct, frozen=True):

@@ -13,13 +13,14 @@ import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.archive.archive_file import read_bounded
-from strongroom.cli import archive_options, owner_cap
+from strongroom.cli import archive_options
 from strongroom.cli.app import Group, command
 from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.model import pluralize
 from strongroom.store import is_bucket
+from strongroom.vault import owner_cap
 from strongroom.vault.backup import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.create_open import identify
 from strongroom.vault.key_rotation import Rotated, Unfinished

@@ -15,8 +15,9 @@ import click
 import msgspec
 
 import strongroom
+from strongroom.caps.authority import TTL_DEFAULT
 from strongroom.caps.chain import Token, parse
-from strongroom.cli import output, owner_cap, remote_memory
+from strongroom.cli import output, remote_memory
 from strongroom.cli.app import Group
 from strongroom.cli.argument_types import DURATION, NAMES
 from strongroom.cli.cap_view import ShownCap, cap_lines, end_in_words, record_as_json, record_row, said_by
@@ -24,7 +25,7 @@ from strongroom.cli.run_context import Run, cap_options, memory_options, owner_o
 from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.model import DataClass, pluralize
 from strongroom.private_files import write_file
-from strongroom.vault import cap_void_reason
+from strongroom.vault import cap_void_reason, owner_cap
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 
@@ -51,7 +52,13 @@ class IssuedCap(msgspec.Struct, frozen=True):
     "--ops", type=NAMES, required=True, help="Allowed operations, as put,get,renew; for admin: mint,revoke,audit."
 )
 @click.option("--namespaces", type=NAMES, required=True, help="Allowed namespaces, such as work,travel.")
-@click.option("--ttl", type=DURATION, required=True, help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.")
+@click.option(
+    "--ttl",
+    type=DURATION,
+    default=f"{TTL_DEFAULT // 86_400}d",
+    show_default=True,
+    help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.",
+)
 @click.option(
     "--class",
     "data_class",

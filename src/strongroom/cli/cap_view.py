@@ -9,8 +9,9 @@ from datetime import datetime
 import msgspec
 
 from strongroom.caps.chain import Cap, parse
-from strongroom.cli import output, owner_cap
+from strongroom.cli import output
 from strongroom.model import CapRecord, DataClass, Void, pluralize
+from strongroom.vault import owner_cap
 
 
 class ShownCap(msgspec.Struct, frozen=True):

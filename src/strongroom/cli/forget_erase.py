@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from strongroom import settings
-from strongroom.cli import owner_cap
 from strongroom.cli.app import command
 from strongroom.cli.argument_types import MOMENT, NAMESPACE
 from strongroom.cli.line_view import Filters, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.model import LIST_LIMIT, Forgotten, pluralize
 from strongroom.store import is_bucket
+from strongroom.vault import owner_cap
 
 
 @command(

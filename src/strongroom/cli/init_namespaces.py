@@ -12,12 +12,12 @@ import msgspec
 
 from strongroom import settings
 from strongroom.cli import output
-from strongroom.cli import owner_cap as ownercap
 from strongroom.cli.app import Group, command
 from strongroom.cli.argument_types import NAMES
 from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.model import DEFAULT_NAMESPACES
+from strongroom.vault import owner_cap as ownercap
 
 
 class Made(msgspec.Struct, frozen=True):

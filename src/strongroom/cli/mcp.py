@@ -13,11 +13,12 @@ import click
 
 from strongroom.api import Transport
 from strongroom.caps.chain import Token
-from strongroom.cli import installed_extras, output, owner_cap, remote_memory
+from strongroom.cli import installed_extras, output, remote_memory
 from strongroom.cli.app import command
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.client.cap_holder import CapHolder
 from strongroom.errors import CapMissing, Denied, StrongroomError
+from strongroom.vault import owner_cap
 
 _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
 

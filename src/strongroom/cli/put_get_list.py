@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 import msgspec
 
-from strongroom.cli import output, owner_cap
+from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.argument_types import DAY, MOMENT, NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
@@ -16,7 +16,8 @@ from strongroom.cli.line_view import Filters, hit_row, line_row, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest, LineTooLarge
 from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt, pluralize
-from strongroom.routing import Route, route
+from strongroom.routing import Route, route_lines, with_routes
+from strongroom.vault import owner_cap
 
 _MARGIN = "   "
 
@@ -73,8 +74,9 @@ def put(
     if line_id is not None and len(texts) > 1:
         raise click.UsageError("--id is for one line, but there are several")
     new = NewLine(text="", namespace=namespace, session=session, author=author, kind=kind, time=time, id=line_id)
-    routes = [None] * len(texts) if namespace is not None else _routes(run, texts)
-    drafts = [_draft(new, one, way) for one, way in zip(texts, routes, strict=True)]
+    lines_given = [msgspec.structs.replace(new, text=one) for one in texts]
+    routes = route_lines(lines_given, owner_cap.read_unverified(run.token()).namespaces, run.settings.rules)
+    drafts = with_routes(lines_given, routes)
     receipts = _put_all(run, drafts, routes)
     kept = [_kept(receipt, way) for receipt, way in zip(receipts, routes, strict=True)]
     run.answer({"lines": kept}, map(_kept_line, kept) if len(kept) <= 10 else _kept_in_short(kept))
@@ -92,19 +94,6 @@ def _texts(run: Run, words: Sequence[str], file: str | None, lines: bool) -> lis
     if not any(one.strip() for one in found):
         raise InvalidRequest("the text is empty", hint='give one, as in: strongroom put "Trip to Chengdu"')
     return found
-
-
-def _routes(run: Run, texts: Sequence[str]) -> list[Route | None]:
-    """The rules' choice for each text; None if the cap covers only one namespace, which the gate then uses."""
-    if len(owner_cap.read_unverified(run.token()).namespaces) == 1:
-        return [None] * len(texts)
-    rules = run.settings.rules()
-    return [route(text, rules) for text in texts]
-
-
-def _draft(new: NewLine, text: str, way: Route | None) -> NewLine:
-    namespace = new.namespace if way is None else way.namespace
-    return msgspec.structs.replace(new, text=text, namespace=namespace)
 
 
 def _put_all(run: Run, drafts: Sequence[NewLine], routes: Sequence[Route | None]) -> list[Receipt]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
@@ -23,13 +22,10 @@ import click
 from strongroom import settings
 from strongroom.caps.chain import Token
 from strongroom.caps.claims import HEADER
-from strongroom.cli import output, owner_cap
-from strongroom.crypto.passphrase_file import PASSPHRASE_LEAST
+from strongroom.cli import output
 from strongroom.errors import (
     CapMalformed,
     CapMissing,
-    CapNamespaceDenied,
-    Denied,
     InvalidRequest,
     KeyUnavailable,
     StrongroomError,
@@ -38,12 +34,12 @@ from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
 from strongroom.store import is_bucket
+from strongroom.vault.owner_cap import OwnerCap
 from strongroom.vault.vault import Vault
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-_SECRET_LIMIT = 64 * 1024
 _ABOUT_A_VAULT = re.compile(
     "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
@@ -66,7 +62,7 @@ class Run:
         self.ca_file: str | None = None
         self.cleartext = False
         self._vault: Vault | None = None
-        self._owners: Token | None = None
+        self._own: OwnerCap | None = None
         self._far: Memory | None = None
         self._stdin_for = ""
 
@@ -161,9 +157,9 @@ class Run:
                 hint="name a cap's file with --cap-file; the vault's owner makes one with"
                 " `strongroom cap mint ... --out FILE`",
             )
-        if self._owners is None:
-            self._owners = owner_cap.take(self.vault(), self.key_directory(), self.note)
-        return self._owners
+        if self._own is None:
+            self._own = OwnerCap(self.vault(), self.key_directory(), self.note)
+        return self._own.token()
 
     def memory(self, source: str = "cli") -> Memory:
         """The memory that the cap opens, in the vault or through the server."""
@@ -180,16 +176,10 @@ class Run:
 
     def ask(self, call: Callable[[Memory], T]) -> T:
         """Call the memory. If the owner's own cap was void, renew it and retry once; a given cap is not replaced."""
-        memory = self.memory()
-        try:
-            return call(memory)
-        except Denied as denial:
-            if self.given is None and isinstance(denial, CapNamespaceDenied):  # the owner may know the names
-                denial.hint = f"the vault's namespaces are {', '.join(self.vault().namespaces)}"
-            if self.given is not None or denial.reason not in owner_cap.VOIDED:
-                raise
-            self._owners = owner_cap.renew(self.vault(), self.key_directory(), "the old one was void", self.note)
-        return call(self.memory())
+        self.token()
+        if self._own is None:
+            return call(self.memory())
+        return self._own.use(lambda token: call(self.vault().memory(token, source="cli")))
 
     def note_owners_work(self) -> None:
         """Note that the given cap is not used, for commands that use the keys."""
@@ -211,11 +201,7 @@ class Run:
         """The passphrase for new keys: from a file, else from a prompt that asks for it twice."""
         if not (self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")):
             self.__dict__["_passphrase"] = _prompted("New passphrase", twice=True)
-        if len(self.passphrase()) < PASSPHRASE_LEAST:
-            raise InvalidRequest(
-                f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
-                hint="use several unrelated words",
-            )
+        settings.check_new_passphrase(self.passphrase())
         return self.passphrase()
 
     # What comes in.
@@ -245,7 +231,7 @@ class Run:
 
     def secret(self, place: str, what: str) -> str:
         """A cap or passphrase from a file that only this user can read, or from stdin for `-`."""
-        return (self.stdin(what) if place == "-" else _read_secret(Path(place), what)).rstrip("\r\n")
+        return self.stdin(what).rstrip("\r\n") if place == "-" else settings.read_secret(Path(place), what)
 
     # What goes out.
 
@@ -379,24 +365,6 @@ def _token_in(text: str, place: str) -> Token:
             f"{place} does not hold a cap", hint="name a file that `strongroom cap mint --out FILE` wrote"
         )
     return _token(text)
-
-
-def _read_secret(path: Path, what: str) -> str:
-    """Read a cap or passphrase from a file that only this user can read."""
-    refused = CapMissing if what == "cap" else KeyUnavailable
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(_SECRET_LIMIT)
-    except OSError as error:
-        hint = "check the path, or name another file"
-        raise refused(f"cannot read the {what} file {path}: {error.strerror}", hint=hint) from None
-    if stat.S_ISREG(status.st_mode):
-        if status.st_uid not in (os.geteuid(), 0):
-            raise refused(f"the {what} file {path} belongs to another user", hint="use a file that you own")
-        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise refused(f"other users can read the {what} file {path}", hint=f"chmod 600 {path}")
-    return data.decode("utf-8", "replace")
 
 
 def _prompted(label: str, *, twice: bool = False) -> str:

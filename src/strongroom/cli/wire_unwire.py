@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from strongroom.cli import output, owner_cap, remote_memory
+from strongroom.cli import output, remote_memory
 from strongroom.cli.app import Group
 from strongroom.cli.argument_types import NAMES
 from strongroom.cli.error_output import BUG, BY_FAMILY, CommandFailure
@@ -24,6 +24,7 @@ from strongroom.hermes.install.wire import wire as set_up
 from strongroom.hermes.install.wire_request import Machine, WireRequest
 from strongroom.hermes.policy import Tools
 from strongroom.keys import default_directory
+from strongroom.vault import owner_cap
 from strongroom.vault.vault import Vault
 
 _START = "Start a new session of Hermes to use it."

@@ -141,7 +141,12 @@ class FileKeys:
                     hint="name another key directory",
                 )
         write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
-        write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
+        try:
+            write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
+        except BaseException:
+            # This call made the keyring: of several at once, only one can. Half a pair would block the next attempt.
+            (self.directory / _KEYRING).unlink(missing_ok=True)
+            raise
 
     def discard(self) -> None:
         for name in (_KEYRING, _ISSUER):

@@ -51,6 +51,7 @@ def drafted(directory: Path) -> Iterator[str]:
     draft = f".new-{os.urandom(8).hex()}.db"
     try:
         make_directory(directory)
+        _check_no_journal(directory)
         os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         try:
             yield draft
@@ -59,8 +60,22 @@ def drafted(directory: Path) -> Iterator[str]:
             for suffix in ("", "-wal", "-shm", "-journal"):
                 (directory / (draft + suffix)).unlink(missing_ok=True)
     except OSError as error:
-        hint = "name a place that can be written to"
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        hint = "a vault is a directory: name one" if is_file else "name a place that can be written to"
         raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}", hint=hint) from None
+
+
+def _check_no_journal(directory: Path) -> None:
+    """Refuse to make a vault beside the journal of one whose file is gone: SQLite would read it into the new file."""
+    for suffix in ("-wal", "-journal"):
+        left = directory / (DATABASE + suffix)
+        if os.path.lexists(left):
+            if size_of(directory) is not None:  # another process has just made it
+                raise already_there(directory)
+            raise Tampered(
+                f"{left} is left of a vault whose {DATABASE} is gone",
+                hint=f"put {DATABASE} back beside it, or restore a backup elsewhere; nothing was changed",
+            )
 
 
 def _publish(directory: Path, draft: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets as randomness
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -27,6 +29,7 @@ from strongroom.memory.cap_index import INDEXED
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.memory.vault_records import FORMAT, FORMATS, NAMESPACES, SECRETS, NamespaceRegistry, VaultFormatRecord
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
+from strongroom.private_files import make_directory
 from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
 from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.vault import Vault
@@ -34,6 +37,8 @@ from strongroom.vault.vault import Vault
 _LOADING_DISTANT = 8
 """Threads that load namespaces from a bucket, where loading is mostly waiting for the network."""
 SHELF_BYTES = 256 * 1024 * 1024
+_MAKERS_SECONDS = 10.0
+_POLL_SECONDS = 0.005
 
 Location = str | os.PathLike[str]
 Keys = KeySource | Callable[[str], KeySource] | None
@@ -70,8 +75,8 @@ def create(
         store = _found(made, where, vault_id, source, names, now(), is_indexed=is_bucket(place))
     except BaseException:
         with suppress(StrongroomError):
-            _check_absent(made, where)
-            source.discard()  # there is no vault for these keys
+            if _id_at(made, where) != vault_id:
+                source.discard()  # no vault has these keys: none was made, or another process made its own meanwhile
         raise
     try:
         vault = _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
@@ -115,13 +120,38 @@ def _found(
 def open(  # noqa: A001 - strongroom.open, as in gzip.open
     location: Location,
     *,
+    create: bool = False,
     keys: Keys = None,
     engine: str = engines.DEFAULT,
     shelf_bytes: int = SHELF_BYTES,
     witness: Witness | None = None,
     now: Clock = system_clock,
 ) -> Vault:
-    """Open a vault. Raises `KeyUnavailable` if a key is missing or wrong; keys are never made here."""
+    """Open a vault. Raises `KeyUnavailable` if a key is missing or wrong; an existing vault never gets new keys.
+
+    With `create`, a vault is made where there is none, as `strongroom.create` makes it. Several processes that do this
+    at the same time open the same vault.
+    """
+
+    def opened() -> Vault:
+        return _open_there(location, keys, engine, shelf_bytes, witness, now)
+
+    if not create:
+        return opened()
+    with suppress(VaultMissing):
+        return opened()
+    with _makers_in_turn(os.fspath(location)):
+        with suppress(VaultMissing):
+            return opened()  # another process made it meanwhile
+        try:
+            return _create(location, keys=keys, engine=engine, shelf_bytes=shelf_bytes, witness=witness, now=now)
+        except VaultExists:  # made by a process that did not wait for its turn
+            return opened()
+
+
+def _open_there(
+    location: Location, keys: Keys, engine: str, shelf_bytes: int, witness: Witness | None, now: Clock
+) -> Vault:
     used, where = backend(os.fspath(location))
     ranking = engines.load(engine)
     store = used.open(where)
@@ -191,6 +221,38 @@ def attenuate(
     )
 
 
+_create = create
+"""`create`, for `open`, which has an argument of that name."""
+
+
+@contextmanager
+def _makers_in_turn(place: str) -> Iterator[None]:
+    """Exclude every other process that would make a vault in this directory, as far as its file system can.
+
+    It only saves work: without the lock, after a time, or in a bucket, the process that loses the race is told so by
+    `create`, which also reports a directory that cannot be made.
+    """
+    with ExitStack() as held:
+        if "://" not in place:
+            with suppress(OSError):
+                make_directory(Path(place))
+                directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                held.callback(os.close, directory)
+                _lock(directory)
+        yield
+
+
+def _lock(directory: int) -> None:
+    """Lock a directory, or give up after a while: another process may have been stopped while it holds the lock."""
+    deadline = time.monotonic() + _MAKERS_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            return fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_POLL_SECONDS)
+    return None
+
+
 def identify(location: Location) -> str:
     """The id of the vault or backup at `location`. Needs no keys."""
     used, where = backend(os.fspath(location))
@@ -232,6 +294,18 @@ def _check_absent(made: Backend, where: str) -> None:
     except VaultMissing:
         return
     raise VaultExists(f"{where} already holds a vault", hint="open it, or name another place")
+
+
+def _id_at(made: Backend, where: str) -> str | None:
+    """The id of the vault at a place; None if there is none."""
+    try:
+        store = made.open(where)
+    except VaultMissing:
+        return None
+    try:
+        return _read_format(store)
+    finally:
+        store.close()
 
 
 def _read_format(store: Store) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from strongroom import api, model
 from strongroom.audit.log import Witness
 from strongroom.caps import chain
+from strongroom.caps.authority import TTL_DEFAULT
 from strongroom.caps.chain import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
@@ -31,8 +32,6 @@ from strongroom.vault.admin_calls import OPERATIONS
 from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.health import Upkeep, upkeep_of
 from strongroom.vault.key_rotation import Rotated, Unfinished, all_keys, retry_commit
-
-TTL_DEFAULT = 300
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +171,7 @@ class Vault:
         label: str | None = None,
         delegable: bool = True,
     ) -> Token:
-        """Mint a cap for `ttl` seconds. It is on record before it is returned."""
+        """Mint a cap for `ttl` seconds, by default 30 days. It is on record before it is returned."""
         terms = api.Mint(
             ops=_texts(ops, "ops"),
             namespaces=_texts(namespaces, "namespaces"),

@@ -17,11 +17,12 @@ import msgspec
 from strongroom import api
 from strongroom.caps.authority import effective
 from strongroom.caps.chain import UnverifiedCap, parse
-from strongroom.cli import installed_extras, output, owner_cap, remote_memory
+from strongroom.cli import installed_extras, output, remote_memory
 from strongroom.cli.doctor.server_request import ServerAnswer, ServerPatient
 from strongroom.cli.doctor.vault_checks import CheckProblem, python
 from strongroom.errors import BY_REASON, StrongroomError, UnknownRoute
 from strongroom.model import DataClass
+from strongroom.vault import owner_cap
 
 _SKEW = 60
 _SOON = 7 * 86_400

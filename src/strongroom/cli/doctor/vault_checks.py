@@ -19,7 +19,7 @@ import apsw
 import strongroom
 from strongroom import engines, settings
 from strongroom.caps.chain import parse
-from strongroom.cli import installed_extras, output, owner_cap
+from strongroom.cli import installed_extras, output
 from strongroom.cli.backup_restore_rotate import unfinished_rotation
 from strongroom.cli.cap_view import WHY
 from strongroom.cli.run_context import Run
@@ -29,6 +29,7 @@ from strongroom.keys import FileKeys, default_directory
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
+from strongroom.vault import owner_cap
 from strongroom.vault.create_open import identify
 from strongroom.vault.owner_audit import Audit
 from strongroom.vault.vault import Vault
@@ -277,7 +278,7 @@ def _cap(patient: Patient) -> str:
             raise CheckProblem(
                 "warn", f"you have no cap of your own in {path}", "the next command that needs one makes it"
             )
-        token = owner_cap._read(path)
+        token = owner_cap.read(path)
     said = owner_cap.read_unverified(token or "")
     left = said.exp - time.time()
     if left <= 0:

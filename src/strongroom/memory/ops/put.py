@@ -133,7 +133,8 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
     if new.namespace is None and len(grant.allowed) != 1:
         raise InvalidRequest(
             "the cap covers several namespaces: name the one to put into",
-            hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}",
+            hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}; strongroom.local() and `strongroom put`"
+            " route by the owner's rules",
         )
     now = provenance.recorded
     # Every granted name was checked by the gate, and any other is refused.

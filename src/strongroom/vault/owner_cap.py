@@ -1,30 +1,33 @@
 """The owner's own cap: all of `local/owner`, for 30 days, in `owner.cap` beside the keys.
 
-`strongroom init` mints it, and any command that needs it mints it again if it is missing, about to end, void, or does
-not cover every namespace. It gives no more access than the keys beside it. It never replaces a cap that was given.
+`strongroom init` mints it. `strongroom.local()` and any command that needs it mint it again if it is missing, about to
+end, void, or does not cover every namespace. It gives no more access than the keys beside it. It never replaces a cap
+that was given.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from strongroom.caps.authority import effective
+from strongroom.caps.authority import TTL_DEFAULT, effective
 from strongroom.caps.chain import Cap, Token, parse
-from strongroom.cli import output
-from strongroom.errors import Denied, KeyUnavailable
+from strongroom.errors import CapNamespaceDenied, Denied, KeyUnavailable
 from strongroom.private_files import make_directory, write_file
 from strongroom.vault.vault import Vault
 
 NAME = "owner.cap"
 ACTOR = "local/owner"
 OPS = ("put", "get", "list", "snapshot", "profile", "forget", "erase")
-TTL = 30 * 86_400
-RENEW_BEFORE = 7 * 86_400
+_DAY = 86_400
+RENEW_BEFORE = 7 * _DAY
 
+T = TypeVar("T")
 Say = Callable[[str], None]
 
 VOIDED = frozenset(
@@ -33,9 +36,50 @@ VOIDED = frozenset(
 """Reasons for a denial that a new owner cap would fix."""
 
 
+class OwnerCap:
+    """The owner's cap in use for an open vault. It is renewed if a call shows that it no longer works. Thread-safe."""
+
+    def __init__(self, vault: Vault, directory: Path, say: Say = lambda _: None) -> None:
+        self._vault = vault
+        self._directory = directory
+        self._say = say
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+
+    def token(self) -> Token:
+        """The cap, renewed if necessary at its first use."""
+        with self._lock:
+            if self._token is None:
+                self._token = take(self._vault, self._directory, self._say)
+            return self._token
+
+    def use(self, call: Callable[[Token], T]) -> T:
+        """Call with the cap. If it is void, or lacks a namespace that was added since, renew it and call once more."""
+        token = self.token()
+        try:
+            return call(token)
+        except Denied as denial:
+            why = self._why_renew(token, denial)
+            if why is None:
+                raise
+        return call(self._renewed(token, why))
+
+    def _why_renew(self, token: Token, denial: Denied) -> str | None:
+        if isinstance(denial, CapNamespaceDenied):
+            denial.hint = f"the vault's namespaces are {', '.join(self._vault.namespaces)}"  # the owner may know them
+            return _fault(token, self._vault)
+        return "the old one was void" if denial.reason in VOIDED else None
+
+    def _renewed(self, old: Token, why: str) -> Token:
+        with self._lock:
+            if self._token is old or self._token is None:  # otherwise another thread has renewed it
+                self._token = renew(self._vault, self._directory, why, self._say)
+            return self._token
+
+
 def take(vault: Vault, directory: Path, say: Say) -> Token:
     """The owner's cap, renewed if necessary."""
-    token = _read(directory / NAME)
+    token = read(directory / NAME)
     if token is None:
         return renew(vault, directory, "there was none", say)
     fault = _fault(token, vault)
@@ -51,7 +95,7 @@ def renew(vault: Vault, directory: Path, why: str, say: Say) -> Token:
 
 def mint(vault: Vault, directory: Path) -> Token:
     """Mint the owner's cap and write it beside the keys."""
-    token = vault.mint(actor=ACTOR, ops=OPS, namespaces=vault.namespaces, ttl=TTL, label="owner")
+    token = vault.mint(actor=ACTOR, ops=OPS, namespaces=vault.namespaces, ttl=TTL_DEFAULT, label="owner")
     try:
         make_directory(directory)
         write_file(directory / NAME, token.encode() + b"\n", new=False)
@@ -72,11 +116,12 @@ def _fault(token: Token, vault: Vault) -> str | None:
         return "the old one was damaged"
     left = found.exp - time.time()
     if left < RENEW_BEFORE:
-        return "the old one had ended" if left <= 0 else f"the old one ends {output.in_words(left)}"
+        return "the old one had ended" if left <= 0 else f"the old one ends within {int(left // _DAY) + 1} days"
     return None if found.namespaces >= set(vault.namespaces) else "the old one did not cover every namespace"
 
 
-def _read(path: Path) -> Token | None:
+def read(path: Path) -> Token | None:
+    """The cap in a file of the owner's; None if there is no such file."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -42,9 +42,10 @@ _ALONE_OVER_MCP = "the same caller alone, over MCP"
 
 @dataclass(frozen=True, slots=True)
 class _Caps:
-    """Of the caller with much text, and of the one with a few lines."""
+    """Of the caller with much text, of two more, and of the one with a few lines."""
 
     large: Token
+    others: tuple[Token, Token]
     small: Token
 
 
@@ -93,22 +94,27 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _filled(vault: Vault, size: int) -> _Caps:
-    large, small = (
+    large, second, third, small = (
         vault.mint(actor=actor, ops=["get", "put", "list", "forget"], namespaces=_NAMESPACES, ttl=vaults.DAY)
-        for actor in ("local/large", "local/small")
+        for actor in ("local/large", "local/second", "local/third", "local/small")
     )
     texts = of_size(3, _TEXT)
-    for namespace in _NAMESPACES:
-        some = islice(texts, size // _TEXT // len(_NAMESPACES))
-        vaults.fill(vault.memory(large), (strongroom.NewLine(text=text, namespace=namespace) for text in some))
+    for cap in (large, second, third):
+        for namespace in _NAMESPACES:
+            some = islice(texts, size // _TEXT // len(_NAMESPACES))
+            vaults.fill(vault.memory(cap), (strongroom.NewLine(text=text, namespace=namespace) for text in some))
     vaults.fill(vault.memory(strongroom.attenuate(small, namespaces=["work"])), lines(1, 100))
-    return _Caps(large, small)
+    return _Caps(large, (second, third), small)
 
 
 def _scenarios(caps: _Caps) -> Iterator[_Scenario]:
     gets = [_call(api.Get(query=f"the harbour and boat {number}"), caps.large) for number in range(_AT_ONCE)]
     yield _Scenario("eight gets of 64 MB, warm", gets, is_warm=True)
     yield _Scenario("eight gets of 64 MB, right after a restart", gets)
+    # Together three need more RAM than the budget: each pushes out lines of the others.
+    asked = [api.Get(query=f"the harbour and boat {number}") for number in range(_AT_ONCE)]
+    all_three = [_call(call, cap) for call in asked for cap in (caps.large, *caps.others)]
+    yield _Scenario("the same by three callers with 64 MB each", all_three, at_once=3 * _AT_ONCE)
     tools = [_tool(caps.large, "memory_get", query=f"the harbour and boat {number}") for number in range(_AT_ONCE)]
     what = "over MCP, eight gets of 64 MB"
     yield _Scenario(f"{what}, warm", tools, is_warm=True, is_over_mcp=True)

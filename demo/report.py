@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from strongroom.cli.demo_stage import FAIL, OK, StepOutcome, Unexpected
+from strongroom.extras import how_to_install
 
 S = TypeVar("S")
 
@@ -18,9 +19,9 @@ SKIP = "skip"
 
 ALLOWED = {
     "modes_do_not_bind": "whoever runs this may write to read-only files, as root may",
-    "no_server_extra": 'there is no server without its parts: pip install "strongroom[server]"',
-    "no_mcp_extra": 'MCP needs parts that are not installed: pip install "strongroom[mcp]"',
-    "no_s3_extra": 'a vault in a bucket needs parts that are not installed: pip install "strongroom[s3]"',
+    "no_server_extra": f"there is no server without its parts: {how_to_install('server')}",
+    "no_mcp_extra": f"MCP needs parts that are not installed: {how_to_install('mcp')}",
+    "no_s3_extra": f"a vault in a bucket needs parts that are not installed: {how_to_install('s3')}",
     "no_bucket": "no bucket is named: --store s3://bucket/prefix names one, and the login comes as for any command",
     "no_hermes": "no Hermes is installed here: --hermes names the Python of an environment with hermes-agent",
     "not_root": "only root on Linux may start processes of other users",

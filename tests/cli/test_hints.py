@@ -14,9 +14,11 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import api, settings
+from strongroom import api, settings, store
 from strongroom.cli import cap as caps_verb
 from strongroom.cli.log_view import OPS
+from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 from strongroom.memory.local_transport import run_inline
 from strongroom.memory.refusal_recorder import SHOWN
 from tests.cli.conftest import Cli, opened
@@ -314,3 +316,24 @@ def test_a_revoked_cap_is_told_to_be_replaced(cli: Cli, vault: None) -> None:
     assert cli("cap", "revoke", "--cap-file", "a.cap").code == 0
     done = cli("get", "a question", "--cap-file", "a.cap", "--json")
     assert (done.reason, "new one" in done.error["hint"]) == ("cap_revoked", True)
+
+
+class _Point:
+    """A store that somebody registered, whose package lacks one that it needs."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def load(self) -> None:
+        raise ModuleNotFoundError(name="needed")
+
+
+@pytest.mark.parametrize("name", ["s3", "other"])
+def test_a_store_without_its_package_is_told_how_to_get_it_and_only_ours_by_our_extra(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(store, "entry_points", lambda group: [_Point(name)])
+    with pytest.raises(InvalidRequest) as refused:
+        store.backend(f"{name}://bucket/prefix")
+    assert "needed" in refused.value.message
+    assert (how_to_install("s3") in refused.value.hint) is (name == "s3")

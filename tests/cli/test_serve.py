@@ -218,7 +218,6 @@ def test_what_is_not_installed_is_named_with_how_to_get_it(
     done = without(module, words=[*words, "--json"])
     assert (done.code, done.reason) == (2, "invalid_request")
     assert done.error["hint"] == installed_extras.install(extra)
-    assert f'"strongroom[{extra}]"' in done.error["hint"]
 
 
 @pytest.mark.requirement("cli-extras", "cli-doctor-server")
@@ -242,7 +241,7 @@ def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault:
     for words in (["serve", "--help"], ["mcp", "--help"], ["put", "a trip", "-n", "travel"], ["doctor"]):
         done = without(*every, words=words)
         assert done.code == 0, done.err
-    assert "strongroom[client,server,mcp,s3]" in done.out
+    assert ".[client,server,mcp,s3]" in done.out
 
 
 # What it is told.
@@ -315,7 +314,7 @@ def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
     cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed_extras, "is_installed", lambda extra: extra != "mcp")
-    assert "strongroom[mcp]" in cli("serve").err
+    assert installed_extras.install("mcp") in cli("serve").err
     assert cli("serve", "--json").json["mcp"] is None
     assert cli("serve", "--no-mcp").err.count("note:") == 0
     assert [options.mcp for _, options in handed] == [False] * 3

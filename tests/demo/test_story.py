@@ -35,6 +35,7 @@ from strongroom.cli import demo_stage, installed_extras
 from strongroom.cli.demo_stage import FAIL, OK, Done, StepOutcome, Unexpected
 from strongroom.cli.error_output import BUG, INTERRUPTED
 from strongroom.engines.dates.parser import dates_in_line, dates_in_query
+from strongroom.extras import how_to_install
 from strongroom.model import BATCH_LIMIT
 from tests.cli.conftest import Cli, environment
 
@@ -413,7 +414,7 @@ def test_without_an_extra_its_steps_are_skipped_by_name_and_fail_where_it_is_req
     done = run_demo("--json")
     assert done.code == 0
     assert {(step["state"], step["reason"]) for step in done.json["steps"]} == {(SKIP, f"no_{extra}_extra")}
-    assert f"strongroom[{extra}]" in report.ALLOWED[f"no_{extra}_extra"]
+    assert how_to_install(extra) in report.ALLOWED[f"no_{extra}_extra"]
     required = run_demo("--json", "--require-extras")
     assert required.code == BUG
     assert {(step["state"], step["expected"]) for step in required.json["steps"]} == {

@@ -40,6 +40,14 @@ def test_every_install_command_works_from_a_checkout(page: Path) -> None:
     assert not BY_NAME.findall(page.read_text())
 
 
+@pytest.mark.requirement("project-docs", "cli-hints")
+@pytest.mark.parametrize("place", ["src", "demo"])
+def test_every_install_command_in_a_message_works_from_a_checkout(place: str) -> None:
+    modules = list((ROOT / place).rglob("*.py"))
+    assert len(modules) > 10
+    assert [str(module) for module in modules if BY_NAME.search(module.read_text())] == []
+
+
 @pytest.mark.requirement("project-docs")
 @pytest.mark.parametrize(
     ("text", "found"),

@@ -650,7 +650,7 @@ def test_without_pyyaml_the_manifest_is_unread_and_the_plugin_loads(
     _plugin(home, plugin_yaml="description: keeps notes\n")
     monkeypatch.setitem(sys.modules, "yaml", None)
     (one,) = discovery.find_plugins(home)
-    assert "strongroom[host]" in one.manifest.problem
+    assert "pip install pyyaml" in one.manifest.problem
     assert one.description == ""
     assert discovery.load("notes", home)().name == "notes"
 

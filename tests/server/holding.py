@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,14 +18,17 @@ HELD = "local/alice"
 
 
 @contextmanager
-def loads_held(monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = None) -> Iterator[threading.Event]:
-    """Alice's shelves have ever another portion to load, until the event is set; `began` tells of the first."""
+def loads_held(
+    monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = None, held: Container[str] = (HELD,)
+) -> Iterator[threading.Event]:
+    """The shelves of these actors have ever another portion to load, until the event is set; `began` tells of the
+    first."""
     go, real = threading.Event(), CachePageSet.batches
 
     def batches(source: CachePageSet) -> Iterator[Batch]:
-        if source._actor == HELD and began is not None:
+        if source._actor in held and began is not None:
             began.set()
-        while source._actor == HELD and not go.wait(0.001):
+        while source._actor in held and not go.wait(0.001):
             yield Batch(())
         yield from real(source)
 

@@ -97,6 +97,20 @@ def test_eight_gets_of_a_memory_that_is_loading_hold_up_nobody_else(
 
 
 @pytest.mark.requirement("server-fair")
+def test_gets_of_as_many_loading_memories_as_there_are_slow_threads_hold_up_nobody_else(
+    start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = vault.mint(actor="local/carol", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    vault.memory(other).put("a boat", namespace="work")
+    with loads_held(monkeypatch, held=("local/alice", "local/carol")) as go, ExitStack() as stack:
+        running = start(slow=2)
+        asking = [one for cap in (large, other) for one in _sent(stack, running, cap, GET, {"query": "boat"})]
+        _all_answered(running, small)
+        go.set()
+        assert _statuses(asking) == [200] * 2 * EIGHT
+
+
+@pytest.mark.requirement("server-fair")
 def test_an_actor_whose_memory_is_loading_can_still_put(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from strongroom.client.connect import how_to_install as install
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install as install
 
 __all__ = ["MODULES", "USES", "install", "is_installed", "require"]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 from strongroom.memory import Memory
 from strongroom.model import Millis
 
@@ -72,11 +73,6 @@ def connect(
         )
         return Memory(door, close=door.close)
     raise InvalidRequest("connecting to a server needs the package httpx", hint=how_to_install("client"))
-
-
-def how_to_install(extra: str) -> str:
-    """The command that installs an optional part of Strongroom, from an index or from a checkout."""
-    return f'pip install "strongroom[{extra}]" (from a checkout: pip install ".[{extra}]")'
 
 
 def _check(timeout: float, retries: int) -> None:

@@ -25,6 +25,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 
 GROUP = "strongroom.stores"
 """The entry point group in which stores register, the built-in ones too."""
@@ -188,9 +189,8 @@ def backend(location: str) -> tuple[Backend, str]:
     try:
         registered: Backend = found[0].load()
     except ModuleNotFoundError as error:
-        raise InvalidRequest(
-            f"the store {name} needs {error.name}, which is not installed", hint=f"pip install 'strongroom[{name}]'"
-        ) from None
+        install = how_to_install("s3") if name == "s3" else "install what the package of this store requires"
+        raise InvalidRequest(f"the store {name} needs {error.name}, which is not installed", hint=install) from None
     return registered, place
 
 

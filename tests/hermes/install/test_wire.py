@@ -23,6 +23,7 @@ import pytest
 import strongroom
 from strongroom import attenuate, settings
 from strongroom.errors import CapRevoked, ProviderUnavailable
+from strongroom.extras import how_to_install
 from strongroom.hermes import cap_file, policy
 from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install import config_yaml, hermes_probe, plugin_files, self_test
@@ -197,7 +198,7 @@ def test_without_the_packages_the_command_to_get_them_is_told(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = hermes_probe.find()
-    pip = f'{whole.python} -m pip install "strongroom[hermes]"'
+    pip = how_to_install("hermes", str(whole.python))
     for lacking in (
         replace(whole, lacks=frozenset({"strongroom"}), broken="ModuleNotFoundError strongroom"),
         replace(whole, broken="ImportError"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import strongroom
 from strongroom import Token
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 from strongroom.hermes.provider.secret_mask import Mask
 from tests.conftest import Clock
 
@@ -173,7 +174,7 @@ def test_without_detect_secrets_a_mask_is_refused_with_a_hint(monkeypatch: pytes
     with pytest.raises(InvalidRequest) as refused:
         Mask()
     assert refused.value.reason == "invalid_request"
-    assert 'pip install "strongroom[hermes]"' in refused.value.hint
+    assert refused.value.hint == how_to_install("hermes", sys.executable)
 
 
 def test_with_an_older_detect_secrets_a_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

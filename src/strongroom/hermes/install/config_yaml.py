@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 
 FILE = "config.yaml"
 _MEND = "fix the file, then run this again; nothing was changed"
@@ -46,7 +46,7 @@ def _reader(kind: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] != "ruamel":
             raise
-        install = f"{sys.executable} -m {how_to_install('hermes')}"
+        install = how_to_install("hermes", sys.executable)
         raise InvalidRequest("setting up Hermes needs the package ruamel.yaml", hint=install) from None
     return YAML(typ=kind, pure=True)
 

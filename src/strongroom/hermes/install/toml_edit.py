@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 
 Value = str | bool | tuple[str, ...]
 
@@ -48,6 +48,6 @@ def _tomlkit() -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name != "tomlkit":
             raise
-        install = f"{sys.executable} -m {how_to_install('hermes')}"
+        install = how_to_install("hermes", sys.executable)
         raise InvalidRequest("setting up Hermes needs the package tomlkit", hint=install) from None
     return tomlkit

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
-from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest, ProviderUnavailable
+from strongroom.extras import how_to_install
 from strongroom.hermes import hermes_homes
 from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install import (
@@ -137,7 +137,7 @@ def _check_packages(work: Work) -> StepResult:
     """Check that Hermes' Python can import the provider and the packages that this home needs."""
     hermes = _known(work.hermes)
     lacks = sorted(_needed(work) & hermes.lacks)
-    pip = f"{hermes.python} -m {how_to_install('hermes')}"
+    pip = how_to_install("hermes", str(hermes.python))
     if lacks:
         instead = "; or use --no-masking, which stores secrets unmasked" if lacks == ["detect_secrets"] else ""
         raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from strongroom.errors import InvalidRequest
+from strongroom.extras import how_to_install
 from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule, Span
 
 
@@ -77,9 +79,8 @@ def _detector(taken: _Taken) -> Any:
         importlib.import_module("detect_secrets")
         return getattr(importlib.import_module(f"detect_secrets.plugins.{taken.module}"), taken.detector)()
     except (ImportError, AttributeError):
-        raise InvalidRequest(
-            "masking secrets needs detect-secrets 1.5", hint='pip install "strongroom[hermes]"'
-        ) from None
+        install = how_to_install("hermes", sys.executable)
+        raise InvalidRequest("masking secrets needs detect-secrets 1.5", hint=install) from None
 
 
 def _kind(detector: Any) -> str:

@@ -3,7 +3,7 @@
 - Only regular files are read: a pipe or a device in a file's place is an error, and does not block.
 - YAML is read with plain types and without anchors: a few hundred bytes of references can expand to gigabytes.
 
-YAML needs PyYAML (`pip install strongroom[host]`).
+YAML needs PyYAML, which the extra `host` brings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from strongroom.private_files import open_file
 
 MOST_BYTES = 64 * 1024
-_WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
+_WITHOUT_YAML = "PyYAML is not installed: pip install pyyaml"
 
 
 class NotRead(ValueError):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from queue import Queue
 from typing import NamedTuple
 
 import pytest
@@ -27,6 +29,7 @@ from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomErro
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import worker_log
 from strongroom.store.s3.bucket import BucketListing, BucketObject
+from strongroom.store.s3.worker_log import on_timer
 from strongroom.vault import create_open
 from tests.conftest import ALL_OPS as OPS
 from tests.docs.pages import DOCS, rows, section
@@ -414,6 +417,76 @@ def _idempotent(bucket: MemoryBucket, create: Callable[[str, bytes], str]) -> Ca
         return create(name, body)
 
     return own
+
+
+@pytest.mark.requirement("fleet-done")
+def test_timer_of_a_log_rings_by_itself_on_another_thread() -> None:
+    rang: Queue[int] = Queue()
+    on_timer(0.0, lambda: rang.put(threading.get_ident()))
+    assert rang.get(timeout=60) != threading.get_ident()
+
+
+@pytest.mark.requirement("fleet-done")
+def test_timer_of_a_log_that_is_cancelled_never_rings_and_leaves_no_thread() -> None:
+    rang, before = threading.Event(), set(threading.enumerate())
+    cancel = on_timer(3600, rang.set)
+    (thread,) = set(threading.enumerate()) - before
+    cancel()
+    thread.join(60)
+    assert (thread.is_alive(), rang.is_set()) == (False, False)
+
+
+# Undone together with the log.
+
+
+def _done_with_all_before(scene: Scene, what: str) -> tuple[Worker, dict[str, bytes]]:
+    """A worker that has acknowledged something, and the whole bucket as it was before, logs included."""
+    cap = scene.cap()
+    line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
+    scene.owner.vault.memory(cap).set_profile("old", namespace="travel")
+    scene.owner.timers.tick()
+    worker = scene.start()
+    _lines(worker.vault, cap)
+    assert scene.verify().ok
+    before = dict(scene.bucket.objects)
+    ACTS[what].do(worker.vault, cap, line)
+    worker.timers.tick()
+    return worker, before
+
+
+def _undo_with_the_log(scene: Scene, before: Mapping[str, bytes]) -> None:
+    scene.bucket.objects.clear()
+    scene.bucket.objects.update(before)
+    scene.clock.pass_by(120)
+
+
+@pytest.mark.requirement("fleet-tampering")
+@pytest.mark.parametrize("what", ACTS)
+def test_what_was_undone_with_the_end_of_a_killed_workers_log_is_named_if_a_verification_saw_it(
+    scene: Scene, what: str
+) -> None:
+    worker, before = _done_with_all_before(scene, what)
+    worker.cut_off()
+    assert scene.verify().ok
+    _undo_with_the_log(scene, before)
+    assert Flaw.LOG_ROLLED_BACK in {one.flaw for one in scene.verify().findings}
+
+
+@pytest.mark.requirement("fleet-tampering")
+@pytest.mark.parametrize("what", ACTS)
+def test_what_was_undone_with_the_end_of_a_log_is_named_once_its_worker_writes_again(scene: Scene, what: str) -> None:
+    worker, before = _done_with_all_before(scene, what)
+    _undo_with_the_log(scene, before)
+    worker.vault.mint(actor="local/bob", ops=OPS, namespaces=["travel"], ttl=600)
+    assert scene.verify().findings
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_what_was_undone_with_the_end_of_a_killed_workers_log_that_nobody_saw_is_not_found(scene: Scene) -> None:
+    worker, before = _done_with_all_before(scene, "forget")
+    worker.cut_off()
+    _undo_with_the_log(scene, before)
+    assert scene.verify().ok, "then the page promises too little"
 
 
 # Entries that nobody says done.

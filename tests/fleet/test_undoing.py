@@ -2,17 +2,19 @@
 
     python -m tests.fleet.test_undoing
 
-prints who notices what, as the page on fleets has it: the worker that acknowledged it, one that starts afterwards, and
-`audit verify`.
+prints who notices what, as the page on fleets has it: the worker that acknowledged it, another that served the actor
+before it and after it, one that starts afterwards, and `audit verify`.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from queue import Queue
 from typing import NamedTuple
 
 import pytest
@@ -27,6 +29,7 @@ from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomErro
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import worker_log
 from strongroom.store.s3.bucket import BucketListing, BucketObject
+from strongroom.store.s3.worker_log import on_timer
 from strongroom.vault import create_open
 from tests.conftest import ALL_OPS as OPS
 from tests.docs.pages import DOCS, rows, section
@@ -45,6 +48,12 @@ class Way:
         self.time = 0
         self.keeps_versions = False
         self.cut: Callable[[str], bool] = lambda _: False
+
+    def freeze(self) -> None:
+        """From now on, answer with the bucket as it is at this moment."""
+        frozen = MemoryBucket()
+        frozen.objects = dict(self._bucket.objects)
+        self._bucket = frozen
 
     def _through(self, what: str) -> MemoryBucket:
         if self.cut(what):
@@ -203,9 +212,10 @@ def _try_cut_off(worker: Worker) -> None:
 
 
 class Noticed(NamedTuple):
-    """Who noticed: the worker that goes on, one that starts anew, and verification."""
+    """Who noticed: the worker that did it, another that saw it, one that starts anew, and verification."""
 
     running: str
+    another: str
     new: str
     verify: str
 
@@ -226,18 +236,21 @@ def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> t
     scene.owner.vault.memory(cap).set_profile("old", namespace="travel")
     scene.owner.timers.tick()
     scene.clock.pass_by(gap)
-    worker = scene.start()
-    _lines(worker.vault, cap)
+    worker, other = scene.start(), scene.start()
+    for one in (worker, other):
+        _lines(one.vault, cap)
     before = scene.changed_by(lambda: act.do(worker.vault, cap, line))
+    _told(lambda: act.is_undone(other.vault, cap, line))
     FATES[fate](worker)
     scene.clock.pass_by(delay)
     scene.undo(before)
     running = _told(lambda: act.is_undone(worker.vault, cap, line))
+    another = _told(lambda: act.is_undone(other.vault, cap, line))
     new = _told(lambda: act.is_undone(scene.start().vault, cap, line))
     scene.clock.pass_by(120)
     report = scene.verify()
     found = {f"`{one.flaw.value}`" for one in report.findings} | {f"unsettled, {one.state}" for one in report.doubtful}
-    return Noticed(running, new, ", ".join(sorted(found)) or "NOTHING"), report
+    return Noticed(running, another, new, ", ".join(sorted(found)) or "NOTHING"), report
 
 
 @pytest.mark.requirement("fleet-tampering")
@@ -252,6 +265,7 @@ def test_what_was_acknowledged_and_is_undone_is_named_by_verification(
     assert not report.ok, noticed
     assert report.findings or report.doubtful, noticed
     assert report.findings or what == "put", "only a put may be acknowledged before its log says that it was done"
+    assert noticed.another not in ("no", "not undone there"), "whoever has seen it does not go back"
     assert noticed == _told_by_the_page()[what, fate]
 
 
@@ -416,6 +430,99 @@ def _idempotent(bucket: MemoryBucket, create: Callable[[str, bytes], str]) -> Ca
     return own
 
 
+@pytest.mark.requirement("fleet-done")
+def test_timer_of_a_log_rings_by_itself_on_another_thread() -> None:
+    rang: Queue[int] = Queue()
+    on_timer(0.0, lambda: rang.put(threading.get_ident()))
+    assert rang.get(timeout=60) != threading.get_ident()
+
+
+@pytest.mark.requirement("fleet-done")
+def test_timer_of_a_log_that_is_cancelled_never_rings_and_leaves_no_thread() -> None:
+    rang, before = threading.Event(), set(threading.enumerate())
+    cancel = on_timer(3600, rang.set)
+    (thread,) = set(threading.enumerate()) - before
+    cancel()
+    thread.join(60)
+    assert (thread.is_alive(), rang.is_set()) == (False, False)
+
+
+# Undone together with the log.
+
+
+def _done_with_all_before(scene: Scene, what: str) -> tuple[Worker, dict[str, bytes]]:
+    """A worker that has acknowledged something, and the whole bucket as it was before, logs included."""
+    cap = scene.cap()
+    line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
+    scene.owner.vault.memory(cap).set_profile("old", namespace="travel")
+    scene.owner.timers.tick()
+    worker = scene.start()
+    _lines(worker.vault, cap)
+    assert scene.verify().ok
+    before = dict(scene.bucket.objects)
+    ACTS[what].do(worker.vault, cap, line)
+    worker.timers.tick()
+    return worker, before
+
+
+def _undo_with_the_log(scene: Scene, before: Mapping[str, bytes]) -> None:
+    scene.bucket.objects.clear()
+    scene.bucket.objects.update(before)
+    scene.clock.pass_by(120)
+
+
+@pytest.mark.requirement("fleet-tampering")
+@pytest.mark.parametrize("what", ACTS)
+def test_what_was_undone_with_the_end_of_a_killed_workers_log_is_named_if_a_verification_saw_it(
+    scene: Scene, what: str
+) -> None:
+    worker, before = _done_with_all_before(scene, what)
+    worker.cut_off()
+    assert scene.verify().ok
+    _undo_with_the_log(scene, before)
+    assert Flaw.LOG_ROLLED_BACK in {one.flaw for one in scene.verify().findings}
+
+
+@pytest.mark.requirement("fleet-tampering")
+@pytest.mark.parametrize("what", ACTS)
+def test_what_was_undone_with_the_end_of_a_log_is_named_once_its_worker_writes_again(scene: Scene, what: str) -> None:
+    worker, before = _done_with_all_before(scene, what)
+    _undo_with_the_log(scene, before)
+    worker.vault.mint(actor="local/bob", ops=OPS, namespaces=["travel"], ttl=600)
+    assert scene.verify().findings
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_what_was_undone_with_the_end_of_a_killed_workers_log_that_nobody_saw_is_not_found(scene: Scene) -> None:
+    worker, before = _done_with_all_before(scene, "forget")
+    worker.cut_off()
+    _undo_with_the_log(scene, before)
+    assert scene.verify().ok, "then the page promises too little"
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_an_older_profile_is_served_by_a_worker_that_saw_only_the_newer_one(scene: Scene) -> None:
+    cap, worker = scene.cap(), scene.start()
+    memory = scene.owner.vault.memory(cap)
+    old = memory.set_profile("old", namespace="travel")
+    before = scene.changed_by(lambda: memory.set_profile("new", namespace="travel", version=old.version))
+    assert _profile(worker.vault, cap) == "new"
+    scene.undo(before)
+    assert _profile(worker.vault, cap) == "old", "then the page promises too little"
+    assert Flaw.OBJECT_ALTERED in {one.flaw for one in scene.verify().findings}
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_a_worker_that_is_answered_with_an_old_state_of_the_bucket_misses_what_is_newer(scene: Scene) -> None:
+    cap, worker = scene.cap(), scene.start()
+    scene.owner.vault.memory(cap).put("old", namespace="travel")
+    assert len(_lines(worker.vault, cap)) == 1
+    worker.way.freeze()
+    scene.owner.vault.memory(cap).put("new", namespace="travel")
+    scene.owner.vault.revoke(cap)
+    assert len(_lines(worker.vault, cap)) == 1, "then the page promises too little"
+
+
 # Entries that nobody says done.
 
 
@@ -560,7 +667,9 @@ def test_a_line_that_was_put_a_moment_after_an_erasure_is_missed(scene: Scene) -
 
 
 def main() -> None:
-    sys.stdout.write("| done | then the worker | worker | new worker | `verify` |\n|---|---|---|---|---|\n")
+    sys.stdout.write(
+        "| done | then the worker | worker | another | new worker | `verify` |\n|---|---|---|---|---|---|\n"
+    )
     for what in ACTS:
         for fate in FATES:
             with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:

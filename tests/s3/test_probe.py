@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import obstore
@@ -32,13 +32,20 @@ def begun(probe: Probe) -> Generator[Trial, None, None]:
 
 @pytest.mark.requirement("s3-probe-refuses")
 def test_a_server_that_ignores_conditions_is_refused_by_the_name_of_each(rclone: Server, prefix: str) -> None:
-    bucket = S3Bucket(rclone.access(prefix))
-    failed = wrong(list(Probe(bucket, "one").run()))
+    failed = wrong(_trials_of_a_server_that_keeps_no_etags(S3Bucket(rclone.access(prefix))))
     assert len(failed) == 4
     assert "If-None-Match" in failed[0]
     assert "If-Match" in failed[1]
     assert "not there" in failed[2]
     assert "at the same time" in failed[3]
+
+
+def _trials_of_a_server_that_keeps_no_etags(bucket: S3Bucket) -> list[Trial]:
+    """All trials. On a busy machine rclone may list an object without etag after several writers at once."""
+    for number in range(5):
+        with suppress(StoreUnavailable):
+            return list(Probe(bucket, f"try{number}").run())
+    raise AssertionError("the trials came to no end")
 
 
 @pytest.mark.requirement("s3-probe-refuses")

@@ -11,6 +11,7 @@ import pytest
 
 import strongroom
 from strongroom import Memory, Vault
+from strongroom.audit.verifier import Flaw
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 from tests.s3 import workers
@@ -36,6 +37,7 @@ ACTS: Mapping[str, Act] = {
 """The same as in `tests.fleet.test_undoing`, which plays them with every fate of a worker and at every time."""
 _SMALL = ("put", "forget", "revoke")
 _PATIENCE = 300.0
+_SAID = 60.0
 _OPS = ["put", "get", "list", "profile", "forget", "erase"]
 
 
@@ -94,3 +96,28 @@ def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
     with strongroom.open(place, now=lambda: Millis(time.time_ns() // 1_000_000 + _LATER)) as later:
         report = later.audit.verify()
     assert report.findings or (what == "put" and report.doubtful), report
+
+
+@pytest.mark.requirement("fleet-tampering", "fleet-done")
+def test_a_put_of_a_worker_that_then_idles_is_said_done_by_its_timer_and_its_undoing_is_a_finding(
+    s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path
+) -> None:
+    cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)
+    with (
+        workers.fleet(s3, place, tmp_path / "keys", 1) as fleet,
+        strongroom.connect(fleet.urls[0], cap, timeout=_PATIENCE) as memory,
+    ):
+        memory.put("the first makes keys")
+        before = _objects(bucket)
+        memory.put("what will be undone")
+        _wait_until_all_is_said_done(vault)
+        fleet.kill()
+    _undo(bucket, before)
+    assert Flaw.OBJECT_MISSING in {one.flaw for one in vault.audit.verify().findings}
+
+
+def _wait_until_all_is_said_done(vault: Vault) -> None:
+    """Nobody asks the worker for anything meanwhile. An entry that is not said done is no longer recent after 90 s."""
+    deadline = time.monotonic() + _SAID
+    while vault.audit.look().recent:
+        assert time.monotonic() < deadline, "the worker idles, and its log does not say what it did"

@@ -26,7 +26,6 @@ LARGE_CLASSES: Mapping[str, int] = {
     "Audit": 27,
     "CheckStage": 23,
     "FakeStore": 21,
-    "FleetVerifier": 28,
     "Follower": 26,
     "MemoryManager": 35,
     "MemoryProvider": 21,

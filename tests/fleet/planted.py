@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from strongroom.audit import fleet_verifier
-from strongroom.audit.fleet_verifier import FleetVerifier
+from strongroom.audit.log_walk import LogWalk
 from strongroom.audit.unfinished_entries import Sighting, judge
 from strongroom.errors import AuditUnavailable, LineNotFound, StoreUnavailable, Unavailable
 from strongroom.memory import Memory
@@ -103,13 +103,13 @@ def _nothing_unsettled(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copies_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    take: Any = FleetVerifier._take
+    take: Any = LogWalk._take
 
     def passes(self: Any, walked: Any, bundle: Any, public: Any) -> None:
         if bundle.first == walked.edge.size:
             take(self, walked, bundle, public)
 
-    patch.setattr(FleetVerifier, "_take", passes)
+    patch.setattr(LogWalk, "_take", passes)
 
 
 def _stays_in_a_taken_log(patch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,6 @@ LARGE_CLASSES: Mapping[str, int] = {
     "Reader": 27,
     "Run": 25,
     "S3Store": 42,
-    "Spool": 22,
     "StrongroomProvider": 25,
     "Vault": 34,
     "Writer": 23,

@@ -63,12 +63,13 @@ def test_a_class_that_was_large_before_may_not_grow(tmp_path: Path) -> None:
     assert fault.endswith(f"has {most + 1} methods; at most {most}")
 
 
-def test_a_long_module_is_a_fault_and_one_that_was_long_before_may_not_grow(tmp_path: Path) -> None:
-    name, most = next(iter(check_names.LARGE_MODULES.items()))
-    modules = {name.removesuffix(".py").replace("/", "__"): "\n" * (most + 1), "book": "\n" * (check_names.LINES + 1)}
-    assert list(check_names.sizes(planted(tmp_path, **modules))) == [
-        f"{name}: {most + 1} lines; at most {most}",
-        f"book.py: {check_names.LINES + 1} lines; at most {check_names.LINES}",
+def test_a_long_module_is_a_fault_and_so_is_the_long_file_of_a_package(tmp_path: Path) -> None:
+    long = "\n" * (check_names.LINES + 1)
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / "__init__.py").write_text(long)
+    assert list(check_names.sizes(planted(tmp_path, book=long))) == [
+        f"{name}: {check_names.LINES + 1} lines; at most {check_names.LINES}"
+        for name in ("book.py", "shelf/__init__.py")
     ]
 
 
@@ -81,7 +82,6 @@ def test_too_many_short_modules_are_a_fault(tmp_path: Path) -> None:
 
 def test_every_bound_is_above_the_rule_that_it_is_an_exception_from() -> None:
     assert all(most > check_names.METHODS for most in check_names.LARGE_CLASSES.values())
-    assert all(most > check_names.LINES for most in check_names.LARGE_MODULES.values())
 
 
 @pytest.mark.parametrize(

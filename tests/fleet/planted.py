@@ -14,15 +14,16 @@ import pytest
 from msgspec.structs import replace
 
 from strongroom.audit import fleet_verifier
-from strongroom.audit.fleet_verifier import FleetVerifier
+from strongroom.audit.log_walk import LogWalk
 from strongroom.audit.unfinished_entries import Sighting, judge
 from strongroom.errors import AuditUnavailable, LineNotFound, StoreUnavailable, Unavailable
 from strongroom.memory import Memory
 from strongroom.memory.ops import forget
 from strongroom.store import s3
 from strongroom.store.fleet_contract import LogBundle
-from strongroom.store.s3 import S3Store, bucket_replica, known_objects, packs, reader
-from strongroom.store.s3.bucket_replica import ActorView, View
+from strongroom.store.s3 import S3Store, actor_replica, known_objects, packs, reader
+from strongroom.store.s3.actor_replica import ActorView
+from strongroom.store.s3.bucket_replica import View
 from strongroom.store.s3.object_names import Table
 from strongroom.store.s3.worker_log import WorkerLog
 from strongroom.store.s3.writer import Writer
@@ -94,7 +95,7 @@ def _goes_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_any_body(patch: pytest.MonkeyPatch) -> None:
-    for module in (bucket_replica, known_objects, reader):
+    for module in (actor_replica, known_objects, reader):
         patch.setattr(module, "as_listed", lambda bucket, one: bucket.get(one.name))
 
 
@@ -103,13 +104,13 @@ def _nothing_unsettled(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copies_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    take: Any = FleetVerifier._take
+    take: Any = LogWalk._take
 
     def passes(self: Any, walked: Any, bundle: Any, public: Any) -> None:
         if bundle.first == walked.edge.size:
             take(self, walked, bundle, public)
 
-    patch.setattr(FleetVerifier, "_take", passes)
+    patch.setattr(LogWalk, "_take", passes)
 
 
 def _stays_in_a_taken_log(patch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ PLANTED: dict[str, Planted] = {
     "a bundle is signed by nobody": Planted(_late_bundle(_badly_signed), Rule.UNSIGNED),
     "what was told is told again": Planted(_tells_again, Rule.UNSETTLED),
     "a newer generation is taken for an older one": Planted(
-        lambda patch: patch.setattr(bucket_replica, "is_as_new", lambda table, floor: table == floor), Rule.FALSE_ALARM
+        lambda patch: patch.setattr(actor_replica, "is_as_new", lambda table, floor: table == floor), Rule.FALSE_ALARM
     ),
 }
 RARE: dict[str, Planted] = {

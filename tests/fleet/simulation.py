@@ -29,7 +29,7 @@ from strongroom import Vault, engines
 from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
-from strongroom.store.s3 import S3Store
+from strongroom.store.s3 import S3Store, s3_store
 from strongroom.store.s3.worker_log import Later
 from strongroom.vault import create_open
 from tests.fleet.attacker import Attacker
@@ -135,7 +135,7 @@ class World:
             patch.setattr(engines, "load", _engine)
             patch.setattr(create_open, "backend", lambda location: (_Backend(self), location))
             patch.setattr(s3, "S3Store", self._store)
-            patch.setattr(s3, "clock", _Clock(self.scheduler))
+            patch.setattr(s3_store, "clock", _Clock(self.scheduler))
             yield
 
     def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:

@@ -10,9 +10,9 @@ import pytest
 
 from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store.s3 import compaction_plan, object_names, packs
+from strongroom.store.s3.actor_replica import ActorView
 from strongroom.store.s3.background_compaction import Background
 from strongroom.store.s3.bucket import BucketObject, Changed
-from strongroom.store.s3.bucket_replica import ActorView
 from strongroom.store.s3.compaction import DEAD, SETTLED, Packed
 from strongroom.store.s3.rollback_guard import Past
 from tests.fleet.shelf import (

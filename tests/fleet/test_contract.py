@@ -45,7 +45,7 @@ from strongroom.store.conformance.helpers import (
     unordered,
     version_of,
 )
-from strongroom.store.s3 import S3Store, bucket_replica, create, object_names, open_store, packs
+from strongroom.store.s3 import S3Store, actor_replica, create, object_names, open_store, packs
 from strongroom.store.s3.bucket import BucketListing, BucketObject
 from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.reader import Reader
@@ -438,14 +438,14 @@ def test_an_own_write_during_a_look_is_not_lost(store: S3Store, bucket: Interrup
 def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
     store: S3Store, bucket: Interrupted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look: Any = bucket_replica.ActorView._look
+    look: Any = actor_replica.ActorView._look
 
-    def careless(self: bucket_replica.ActorView, current: int) -> None:
+    def careless(self: actor_replica.ActorView, current: int) -> None:
         self._last.clear()  # as if all of it were new
         look(self, current + 1)
 
-    monkeypatch.setattr(bucket_replica.ActorView, "_look", careless)
-    monkeypatch.setattr(bucket_replica.ActorView, "_back", lambda *_: "")  # which would look once more
+    monkeypatch.setattr(actor_replica.ActorView, "_look", careless)
+    monkeypatch.setattr(actor_replica.ActorView, "_back", lambda *_: "")  # which would look once more
     with pytest.raises(AssertionError):
         _write_during_a_look(store, bucket)
 

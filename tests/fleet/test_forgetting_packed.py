@@ -12,8 +12,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
 from strongroom.errors import LineNotFound, StoreUnavailable, Tampered
-from strongroom.store import s3
-from strongroom.store.s3 import S3Store, compaction_plan, packs
+from strongroom.store.s3 import S3Store, compaction_plan, packs, s3_store
 from strongroom.store.s3.compaction import Compactor
 from strongroom.store.s3.leftovers import PAUSE, Leftovers
 from tests.fleet.memory import MemoryBucket, Timers, used_by_vaults
@@ -64,7 +63,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Rewritten:
 @pytest.fixture
 def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
     made = Hours()
-    monkeypatch.setattr(s3, "clock", made)
+    monkeypatch.setattr(s3_store, "clock", made)
     return made
 
 

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from strongroom.audit.entry import Entry, decode_entry
+from strongroom.audit.entry import Entry
 from strongroom.audit.log import Witness
-from strongroom.audit.verifier import Expected, Flaw, Progress, VerificationReport, Verifier
+from strongroom.audit.verifier import Flaw, Progress, VerificationReport, Verifier
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import DecisionRecorder
-from strongroom.memory.vault_records import ARCHIVED
-from strongroom.store import Lost, PutNew, Swap
 from strongroom.store.fleet_contract import FleetStore
+from strongroom.vault.log_archive import LogArchive
 
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _BLOCK = 1024
@@ -81,6 +78,7 @@ class Audit:
         self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, FleetStore))
         # A file, not the log: the entry `backup` is written before the copy, and the copy may fail.
         self._backup = Witness(witness.path.parent / "last-backup")
+        self._archive = LogArchive(clerk)
 
     @property
     def verifier_key(self) -> str:
@@ -210,20 +208,12 @@ class Audit:
                 hint="vault.audit.verify() names what is wrong",
             )
         if report.is_sound:
-            raise self._nothing_to_accept(report)
+            raise _nothing_to_accept(report)
         seen = self.seen()
         before = "" if seen is None else seen.text().replace("\n", " ").strip()
         self._clerk.admin.record_owner("accept-restore", detail=f"last seen: {before}")
         self._witness.keep(self._state.log.checkpoint())
         return report
-
-    def _nothing_to_accept(self, report: VerificationReport) -> InvalidRequest:
-        if report.ok:
-            return InvalidRequest("nothing was rolled back, so there is nothing to accept")
-        return InvalidRequest(
-            "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
-            hint="to accept the log as it stands, call vault.audit.checkpoint(first=True)",
-        )
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:
         """Move all entries but the newest `keep` into `directory`, as bundles. Returns the number of entries moved.
@@ -238,59 +228,22 @@ class Audit:
             raise Tampered(
                 "the log has flaws, so nothing was archived", hint="vault.audit.verify() names what is wrong"
             )
-        expected = self._archived() or Expected(0, {})
-        before = expected.size
-        # Finish an interrupted run, which had written and recorded entries but not dropped them.
-        self._state.store.archive(before)
-        stop = max(report.size - keep, 0) // merkle_log.TILE_WIDTH * merkle_log.TILE_WIDTH
-        if stop <= before:
-            return 0
-        try:
-            self._state.log.export(Path(directory))
-            self._check_bundles(Path(directory), expected, stop)
-            stored = self._state.store.get(ARCHIVED)
-            body = expected.encoded()
-            effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
-            self._clerk.admin.record_owner("archive", [effect], detail=f"entries before {stop}")
-        except OSError as error:
-            raise StoreUnavailable(f"the archive cannot be written or read back: {error}") from None
-        except Lost:
-            raise StoreUnavailable("another process is archiving", hint="try again") from None
-        self._state.store.archive(stop)
-        if not self._state.store.scrub():
-            raise StoreUnavailable(
-                "the entries were archived, but another process is reading, so the journal may still hold them",
-                hint="a server or `strongroom doctor` removes them when it has finished, and so does vault.scrub()",
-            )
-        return stop - before
-
-    def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
-        """Read the written bundles back and compare them with the tree's hashes, before anything is dropped."""
-        bundles: list[bytes] = []
-        for number, leaf, _ in self._state.store.entries(expected.size, stop):
-            if number % merkle_log.TILE_WIDTH == 0:
-                path = directory / "tile" / "entries" / merkle_log.tile_path(number // merkle_log.TILE_WIDTH)
-                bundles = merkle_log.unbundle(path.read_bytes())
-            entry = bundles[number % merkle_log.TILE_WIDTH] if len(bundles) == merkle_log.TILE_WIDTH else b""
-            if merkle_log.leaf_hash(entry) != leaf:
-                raise Tampered("an archived bundle does not read back as written")
-            expected.apply(decode_entry(entry))
-        expected.size = stop
-
-    def _archived(self) -> Expected | None:
-        stored = self._state.store.get(ARCHIVED)
-        if stored is None or stored.body is None:
-            return None
-        try:
-            return msgspec.json.decode(stored.body, type=Expected)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Tampered("the summary of archived entries is damaged") from None
+        return self._archive.move(Path(directory), max(report.size - keep, 0))
 
     def _verify(self, archive: str | Path | None, progress: Progress | None) -> VerificationReport:
         state = self._state
         try:
-            archived = self._archived()
+            archived = self._archive.summary()
         except Tampered:
             archived = None  # the log has its hash, so verification reports it
         verifier = Verifier(state.store, state.log, state.mac, state.tag_of, archived, state.catch_up)
         return verifier.run(self._witness, None if archive is None else Path(archive), progress)
+
+
+def _nothing_to_accept(report: VerificationReport) -> InvalidRequest:
+    if report.ok:
+        return InvalidRequest("nothing was rolled back, so there is nothing to accept")
+    return InvalidRequest(
+        "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
+        hint="to accept the log as it stands, call vault.audit.checkpoint(first=True)",
+    )

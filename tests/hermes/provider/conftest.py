@@ -184,8 +184,8 @@ def close_all() -> None:
     vault_connection._doorways.clear()
     for home in homes._homes.values():
         for parts in home._parts.values():
-            if parts.spool._alive >= 0:
-                os.close(parts.spool._alive)
+            if parts.spool.process.handle >= 0:
+                os.close(parts.spool.process.handle)
     homes._homes.clear()
 
 

@@ -11,7 +11,8 @@ from scripts.make_conformance_report import ABOUT_TOOLS as REPORTED_WITH_TOOLS
 from scripts.make_conformance_report import OWN_PAGE, Own, own_page
 
 from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject
-from strongroom.host.conformance.check_stage import BICYCLE, LOCKER, written
+from strongroom.host.conformance.check_stage import BICYCLE, LOCKER
+from strongroom.host.conformance.provider_files import written
 from strongroom.host.conformance.runner import probe, run_check
 from tests.hermes.provider.conformance import homes
 

@@ -231,7 +231,7 @@ def test_what_a_process_that_lives_is_writing_is_left_alone(tmp_path: Path, suff
     half.write_bytes(b"half of it")
     assert Spool(tmp_path, 1 << 20).adopt() == 0
     assert half.exists()
-    os.close(other._alive)
+    os.close(other.process.handle)
 
 
 # What stands in the spool and is none of ours.

@@ -26,7 +26,7 @@ from strongroom.host.conformance import (
     subject_of,
 )
 from strongroom.host.conformance.answer_text import readable
-from strongroom.host.conformance.check_stage import written
+from strongroom.host.conformance.provider_files import written
 from strongroom.host.conformance.provider_under_test import with_environment
 from strongroom.host.conformance.runner import probe, run_check
 from strongroom.host.conformance.text_checks import escapes

@@ -8,7 +8,7 @@ open. Three kinds:
 - `.draft`: what a person said in a turn under way. It is removed when the turn is stored or given up. If its process
   died it becomes a `.turn`: the reply may have been seen, so the question must not be lost.
 
-A live process holds a lock on its `.alive` file. The spool has a limit, beyond which new turns are refused and older
+A live process is known by its `process_mark`. The spool has a limit, beyond which new turns are refused and older
 ones stay. Files are mode 0600. Thread-safe; several processes share a spool.
 
 It shares no code with the host's journal (`host/turn_journal`): that one appends frames to one file, locked by its host
@@ -18,10 +18,8 @@ and sealed with a key that the next host has, while this one has a file for each
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,11 +32,12 @@ from ulid import ULID
 
 from strongroom.crypto.inbox import SEALED_LIMIT
 from strongroom.errors import StoreUnavailable
+from strongroom.hermes.provider.process_mark import ALIVE, ProcessMark, lock
 from strongroom.model import Actor, Millis
-from strongroom.private_files import make_directory, open_file, sync_directory, write_file
+from strongroom.private_files import make_directory, open_file, write_file
 
 FILES_LIMIT = 20_000
-_TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
+_TURN, _DRAFT, _FORGET = ".turn", ".draft", ".forget"
 _UNFINISHED = re.compile(r"\..*\.(?:turn|forget)-")
 _REFUSED, _DAMAGED = ".refused", ".damaged"
 _MAKE_ROOM = (
@@ -94,10 +93,7 @@ class Spool:
     def __init__(self, directory: Path, most: int) -> None:
         self.directory = directory
         self.most = most
-        self._run = os.urandom(8).hex()
-        self._alive = -1
-        self._process = os.getpid()
-        self._guard = threading.Lock()
+        self.process = ProcessMark(directory)
         self.may_wait = True
         """Whether entries may be waiting, as far as this process knows: others may have added some since."""
 
@@ -121,7 +117,10 @@ class Spool:
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
         """Store the person's text of a turn under way, replacing `old`, until `drop` or the end of the process."""
-        self._live()
+        try:
+            self.process.show()
+        except OSError as error:
+            raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
         path = self._name(now, _DRAFT)
         try:
             # Not synced: it only has to outlive the process. A turn is synced once it is told.
@@ -192,7 +191,7 @@ class Spool:
         adopted = 0
         for draft in self._files(_DRAFT):
             run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
-            if run != self._run and self._is_dead(run):
+            if run != self.process.run and self.process.is_dead(run):
                 self.promote(draft)
                 adopted += 1
         self._tidy()
@@ -202,12 +201,12 @@ class Spool:
         """Remove half-written files of dead processes, and then their `.alive` files."""
         for unfinished in self._unfinished():
             run = unfinished.name.partition("-")[2].partition(".")[0]
-            if run and run != self._run and self._is_dead(run):
+            if run and run != self.process.run and self.process.is_dead(run):
                 self.drop(unfinished)
-        for alive in self._files(_ALIVE):
-            run = alive.name.removesuffix(_ALIVE)
-            if run != self._run:
-                self._is_dead(run, remove=True)
+        for alive in self._files(ALIVE):
+            run = alive.name.removesuffix(ALIVE)
+            if run != self.process.run:
+                self.process.is_dead(run, remove=True)
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
@@ -219,7 +218,7 @@ class Spool:
             yield False
             return
         try:
-            yield _locked(handle)
+            yield lock(handle)
         finally:
             os.close(handle)
 
@@ -240,7 +239,7 @@ class Spool:
 
     def _name(self, now: Millis, suffix: str) -> Path:
         value = now << 80 | int.from_bytes(os.urandom(10), "big")
-        return self.directory / f"{ULID.from_int(value)}-{self._run}{suffix}"
+        return self.directory / f"{ULID.from_int(value)}-{self.process.run}{suffix}"
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
@@ -251,42 +250,6 @@ class Spool:
             raise StoreUnavailable(
                 f"the spool cannot be written: {error.strerror}", hint="make room on its disk: `df` shows it"
             ) from None
-
-    def _live(self) -> None:
-        """Hold the lock that shows other processes that this one lives."""
-        with self._guard:
-            if self._process != os.getpid():  # after a fork the lock is the parent's
-                self._run, self._alive, self._process = os.urandom(8).hex(), -1, os.getpid()
-            if self._alive < 0:
-                try:
-                    make_directory(self.directory)
-                    self._alive = self._held_file()
-                    sync_directory(self.directory)
-                except OSError as error:
-                    raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
-
-    def _held_file(self) -> int:
-        path = self.directory / f"{self._run}{_ALIVE}"
-        while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _locked(handle) and os.fstat(handle).st_nlink:
-                return handle
-            os.close(handle)  # another process removed it as a dead one's, between the two calls
-
-    def _is_dead(self, run: str, *, remove: bool = False) -> bool:
-        try:
-            handle = os.open(self.directory / f"{run}{_ALIVE}", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        try:
-            is_dead = _locked(handle)
-            if is_dead and remove:
-                self.drop(self.directory / f"{run}{_ALIVE}")
-            return is_dead
-        finally:
-            os.close(handle)
 
 
 def deliver_waiting(spool: Spool, deliver: Callable[[SpooledTurn], DeliveryResult], most: int | None = None) -> int:
@@ -310,14 +273,6 @@ def deliver_waiting(spool: Spool, deliver: Callable[[SpooledTurn], DeliveryResul
 
 def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = (), turns: Iterable[str] = ()) -> bytes:
     return msgspec.json.encode(_Head(actor, ids=tuple(ids), turns=tuple(turns))) + b"\n" + sealed
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _read(path: Path) -> SpooledTurn | None:

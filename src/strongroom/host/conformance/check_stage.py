@@ -1,4 +1,4 @@
-"""The setting of a check: a private home, people who speak, and the files that the provider wrote.
+"""The setting of a check: a private home, people who speak, and agents with the provider.
 
 All texts are fixed, so that two runs ask the same. Lines and questions are made so that plain word search finds them:
 each word of a question is in the line, and the answer is not in the question.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from base64 import b64encode
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +18,7 @@ from strongroom.errors import ProviderUnavailable
 from strongroom.host import error_location
 from strongroom.host.agent_session import AgentSession
 from strongroom.host.conformance import isolated_run
+from strongroom.host.conformance.provider_files import ProviderFiles
 from strongroom.host.conformance.provider_under_test import Factory, Subject, factory_of
 from strongroom.host.conformance.scripted_agent import SpokenLine, TestedAgent, wait_until
 from strongroom.host.conformance.verdict import Failed, NotApplicable
@@ -73,6 +72,7 @@ class CheckStage:
     def __init__(self, subject: Subject, room: isolated_run.CheckRoom) -> None:
         self.subject = subject
         self.room = room
+        self.files = ProviderFiles(room)
 
     @property
     def home(self) -> Path:
@@ -191,34 +191,6 @@ class CheckStage:
     def play(self, scene: str, **given: Any) -> isolated_run.Ended:
         """Run a function of the kit in another process, in the same home, and wait for it."""
         return isolated_run.run_in_process(scene, self.subject, self.room, given)
-
-    # Files
-
-    def holding(self, text: str, agent: TestedAgent | None = None, more: Iterable[Path] = ()) -> int:
-        """How many files of the provider, and of `more`, contain this text, in clear or in a common encoding."""
-        forms = written(text)
-        elsewhere = {str(one): one.read_bytes() for one in more if not one.is_relative_to(self.room.place)}
-        found = {**elsewhere, **self.contents(agent)}
-        return sum(any(form in content for form in forms) for content in found.values())
-
-    def contents(self, agent: TestedAgent | None = None) -> dict[str, bytes]:
-        """The content of every file that the provider may have written."""
-        return dict(self._files(agent))
-
-    def _files(self, agent: TestedAgent | None) -> Iterator[tuple[str, bytes]]:
-        named = (agent.call("backup_paths") if agent else None) or []
-        for top in (self.room.person, *(Path(one).expanduser() for one in named)):
-            for path in sorted((top, *top.rglob("*"))):
-                if path.is_file() and not path.is_relative_to(self.home / "plugins"):
-                    yield str(path), path.read_bytes()
-
-
-def written(text: str) -> tuple[bytes, ...]:
-    """The readable encodings of a text: as it is, in UTF-16, in hex and in base64."""
-    plain = text.encode()
-    # Within a longer text, base64 has three alignments, and the first and last characters mix with the neighbours.
-    mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))
-    return plain, text.encode("utf-16-le"), plain.hex().encode(), plain.hex().upper().encode(), *mixed
 
 
 def recalled(line: SpokenLine, *agents: TestedAgent) -> bool:

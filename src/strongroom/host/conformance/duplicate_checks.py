@@ -53,7 +53,7 @@ def _times(stage: CheckStage) -> int:
 
 
 def _in_files(stage: CheckStage) -> int:
-    return sum(content.count(LOCKER.answer.encode()) for content in stage.contents().values())
+    return sum(content.count(LOCKER.answer.encode()) for content in stage.files.contents().values())
 
 
 CHECKS = (

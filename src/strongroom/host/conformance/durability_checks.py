@@ -74,7 +74,7 @@ def _gone(stage: CheckStage, action: str, new: str) -> str:
     if new and not stage.fresh().keeps(BICYCLE):
         raise Failed("what was replaced is gone, and so is what came in its place")
     agent.stop()
-    files = stage.holding(LOCKER.answer, agent, opened.paths())
+    files = stage.files.holding(LOCKER.answer, agent, opened.paths())
     if files:
         raise Failed(f"it is not recalled any more, and can still be read in {files} of its files")
     return "it is neither recalled nor in a file"

@@ -8,7 +8,8 @@ from itertools import pairwise
 from strongroom.host.agent_context import AgentContext
 from strongroom.host.agent_session import TERMINAL, AgentSession
 from strongroom.host.conformance.call_checks import together
-from strongroom.host.conformance.check_stage import ALICE, BICYCLE, LOCKER, CheckStage, later, written
+from strongroom.host.conformance.check_stage import ALICE, BICYCLE, LOCKER, CheckStage, later
+from strongroom.host.conformance.provider_files import written
 from strongroom.host.conformance.scripted_agent import TestedAgent
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.conformance.with_host import hosting
@@ -145,7 +146,7 @@ def _growing(stage: CheckStage) -> int:
 def _records(stage: CheckStage) -> dict[str, bytes]:
     """The provider's files, without the host's own and without a database's temporary ones."""
     own = tuple(str(stage.home / name) for name in _HOSTS_OWN)
-    found = stage.contents()
+    found = stage.files.contents()
     return {name: text for name, text in found.items() if not name.startswith(own) and not name.endswith(_PASSING)}
 
 

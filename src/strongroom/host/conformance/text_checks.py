@@ -125,11 +125,11 @@ def api_content(stage: CheckStage) -> str:
     asking = stage.fresh()
     came_back = not stage.cannot("sync_turn") and asking.keeps(_SENT)
     recalled = any(_RECALLED.answer in stage.fresh().recall(line.question) for line in (_RECALLED, _SENT))
-    if recalled or stage.holding(_RECALLED.answer, asking):
+    if recalled or stage.files.holding(_RECALLED.answer, asking):
         raise Failed(
             f"text that was recalled once is {'recalled again' if recalled else 'in a file'} as if it were said"
         )
-    if not came_back and not stage.holding(_SENT.answer, asking):
+    if not came_back and not stage.files.holding(_SENT.answer, asking):
         raise NotApplicable(NOTHING_CAME_BACK)
     return "what was said is kept, and what was only recalled is not"
 

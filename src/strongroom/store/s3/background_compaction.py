@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from strongroom.store.s3.bucket_replica import ActorView
+from strongroom.store.s3.actor_replica import ActorView
 from strongroom.store.s3.compaction import Compactor
 
 REST = 15.0

@@ -36,8 +36,8 @@ from typing import NamedTuple
 
 from strongroom.errors import Tampered
 from strongroom.store.s3 import object_names, packs
+from strongroom.store.s3.actor_replica import ActorView
 from strongroom.store.s3.bucket import BucketListing, Changed, NameTaken, as_listed
-from strongroom.store.s3.bucket_replica import ActorView
 from strongroom.store.s3.compaction_plan import (
     SMALL,
     NamespaceCensus,

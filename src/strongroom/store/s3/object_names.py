@@ -39,6 +39,8 @@ AT = "at"
 LARGEST_HEAD = 1 << 20
 """Largest head that we write, in bytes. A larger one is not even read."""
 KEYS = "keys"
+Places = Mapping[str, str]
+"""The place in the bucket of each object, by its name."""
 _CAPS_PLACE = "caps/"
 _FRAME = b"\x01"
 _ACTOR = re.compile(r"actors/([0-9a-f]{32})/")

@@ -16,16 +16,15 @@ from typing import TypeVar
 
 from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
-from strongroom.store.s3 import object_names
-from strongroom.store.s3.bucket import PAGE, Bucket, BucketListing, BucketObject, as_listed, contradiction
-from strongroom.store.s3.bucket_replica import ActorView, VaultView, View
+from strongroom.store.s3 import bucket_names, object_names
+from strongroom.store.s3.actor_replica import ActorView
+from strongroom.store.s3.bucket import Bucket, BucketListing, BucketObject, as_listed, contradiction
+from strongroom.store.s3.bucket_replica import VaultView, View
 from strongroom.store.s3.known_objects import Known
-from strongroom.store.s3.rollback_guard import Past
+from strongroom.store.s3.rollback_guard import Pasts
 
 VIEWS = 4096
 """Most actors in view at once."""
-_PASTS = 16_384
-"""Most actors whose past is remembered, in view or not."""
 _BYTES = 256 * 1024 * 1024
 """Most bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
 _TRIES = 8
@@ -51,7 +50,7 @@ class Reader:
         self.vault = VaultView(bucket, next(self._views), now)
         self._room = room
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
-        self._pasts: OrderedDict[str, Past] = OrderedDict()
+        self._pasts = Pasts()
         self._counted: dict[str, int] = {}
         """The counted pack sizes of each view, and below, of all together."""
         self._bytes = 0
@@ -78,18 +77,10 @@ class Reader:
         with self._guard:
             found = self._actors.get(locator)
             if found is None:
-                past = self._past(locator)
+                past = self._pasts.of(locator)
                 found = self._actors[locator] = ActorView(self.bucket, next(self._views), locator, self._requests, past)
             self._actors.move_to_end(locator)
             return found
-
-    def _past(self, locator: str) -> Past:
-        """The past of an actor, which outlives its view. The guard is held."""
-        past = self._pasts.setdefault(locator, Past())
-        self._pasts.move_to_end(locator)
-        while len(self._pasts) > _PASTS:
-            self._pasts.popitem(last=False)
-        return past
 
     def _is_kept(self, locator: str, view: ActorView) -> bool:
         """Make room, and return whether a view is still the registered one."""
@@ -177,14 +168,10 @@ class Reader:
             return None if record is None else Object(name, record.version, record.body)
         raw = as_listed(self.bucket, BucketListing(self.place(name), known.etag, known.size, 0))
         if raw is None or (
-            (version := object_names.version_of(raw.etag)) != known.version and self._is_older(name, raw)
+            (version := object_names.version_of(raw.etag)) != known.version and _is_older(self.view(name), name, raw)
         ):
             return None
         return Object(name, version, object_names.unframe_body(raw.body, name))
-
-    def _is_older(self, name: str, raw: BucketObject) -> bool:
-        """Whether an object may have been rolled back or deleted since it was listed, so that a new list must tell."""
-        return not raw.body or self.view(name).is_past(name, object_names.version_of(raw.etag))
 
     def place(self, name: str) -> str:
         locator = object_names.locator_of(name)
@@ -210,7 +197,7 @@ class Reader:
     def _names(self, prefix: str, after: str) -> Iterator[Object]:
         """Every object below a prefix, without its body, in the order of names."""
         if object_names.locator_of(prefix) is not None:
-            yield from self._in_view(self.view(prefix), prefix, after)
+            yield from _in_view(self.view(prefix), prefix, after)
             return
         if object_names.ACTORS.startswith(prefix) or prefix.startswith(object_names.ACTORS):
             for locator in self.locators(after):
@@ -228,47 +215,21 @@ class Reader:
             if name.startswith(prefix) and name > after:
                 yield Object(name, 0, b"")
         else:
-            yield from self._in_view(view, prefix, after)
-
-    def _in_view(self, view: View, prefix: str, after: str) -> Iterator[Object]:
-        with view.guard:
-            found = sorted(
-                (name, known) for name, known in view.objects.items() if name.startswith(prefix) and name > after
-            )
-        for name, known in found:
-            yield Object(name, known.version, None if known.is_gone else b"")
+            yield from _in_view(view, prefix, after)
 
     def _of_the_vault(self, prefix: str, after: str) -> Iterator[Object]:
         if not prefix.startswith(object_names.CAPS):
             self.vault.refresh()
-            own = list(self._in_view(self.vault, prefix, after))
+            own = list(_in_view(self.vault, prefix, after))
             yield from (one for one in own if one.name < object_names.CAPS)
         if object_names.CAPS.startswith(prefix) or prefix.startswith(object_names.CAPS):
-            yield from self._caps(prefix, after)
+            yield from bucket_names.cap_records(self.bucket, prefix, after)
         if not prefix.startswith(object_names.CAPS):
             yield from (one for one in own if one.name > object_names.CAPS)
 
-    def _caps(self, prefix: str, after: str) -> Iterator[Object]:
-        """Records of caps, in pages, because there may be very many."""
-        place = object_names.plain_place(after) if after.startswith(object_names.CAPS) else ""
-        below = object_names.plain_place(max(prefix, object_names.CAPS)).rpartition("/")[0] + "/"
-        while page := self.bucket.list(below, place, PAGE) if after <= object_names.CAPS + "~" else ():
-            if page[-1].name <= place:
-                return  # only names of earlier pages: the end
-            yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
-            place = page[-1].name
-
-    def _cap(self, one: BucketListing) -> Object:
-        name = object_names.CAPS + one.name.removeprefix("caps/")
-        return Object(name, object_names.version_of(one.etag), b"" if one.size else None)
-
     def locators(self, after: str = "") -> Iterator[str]:
         """Every actor with objects in the bucket; with `after`, from the actor of that name on."""
-        for locator in self.bucket.folders(object_names.ACTORS):
-            place = f"{object_names.ACTORS}{locator}/"
-            is_behind = place > after[: len(place)] or object_names.locator_of(after) == locator
-            if is_behind and object_names.locator_of(place) is not None:
-                yield locator
+        return bucket_names.locators(self.bucket, after)
 
     def buried(self) -> Iterator[str]:
         """Forgotten lines with a body beside the tombstone, among the actors in view.
@@ -281,19 +242,19 @@ class Reader:
             with view.guard:
                 yield from sorted(name for name, known in view.objects.items() if known.is_gone and known.size)
 
-    def _unheard(self) -> Iterator[str]:
-        """Announcements that no reader reaches, because one before them is missing."""
-        numbered = enumerate(sorted(one.name for one in self.bucket.list(object_names.NEWS)), 1)
-        yield from (name for number, name in numbered if name != object_names.news(number))
 
-    def strays(self) -> Iterator[str]:
-        """Objects at places that we never use, so that nobody reads them."""
-        yield from self._unheard()
-        for part in (object_names.ACTORS, object_names.LOGS):
-            place = ""
-            while (page := self.bucket.list(part, place, PAGE)) and page[-1].name > place:
-                yield from (one.name for one in page if object_names.is_stray(one.name))
-                place = page[-1].name
+def _is_older(view: View, name: str, raw: BucketObject) -> bool:
+    """Whether an object may have been rolled back or deleted since it was listed, so that a new list must tell."""
+    return not raw.body or view.is_past(name, object_names.version_of(raw.etag))
+
+
+def _in_view(view: View, prefix: str, after: str) -> Iterator[Object]:
+    with view.guard:
+        found = sorted(
+            (name, known) for name, known in view.objects.items() if name.startswith(prefix) and name > after
+        )
+    for name, known in found:
+        yield Object(name, known.version, None if known.is_gone else b"")
 
 
 def _is_of_the_head(effect: Effect) -> bool:

@@ -18,6 +18,8 @@ NAMES = 4096
 """Most objects with remembered versions, for each part."""
 VERSIONS = 16
 """Most remembered versions of each object."""
+PASTS = 16_384
+"""Most actors with a remembered past, in view or not."""
 _TABLES = 8
 _moments = count(1)
 
@@ -64,6 +66,21 @@ class Past:
         """The generations that were known before a moment. Current ones must not be smaller."""
         with self._guard:
             return next((table for learned, table in reversed(self._tables) if learned < before), Table())
+
+
+class Pasts:
+    """The past of each actor, which outlives its view. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, Past] = OrderedDict()
+
+    def of(self, locator: str) -> Past:
+        """The past of an actor. The least recently used ones are dropped."""
+        past = self._of.setdefault(locator, Past())
+        self._of.move_to_end(locator)
+        while len(self._of) > PASTS:
+            self._of.popitem(last=False)
+        return past
 
 
 def is_as_new(table: Table, floor: Table) -> bool:

@@ -1,0 +1,98 @@
+"""The objects of a store as verification sees them: each by its digest and its tags, never by its content.
+
+An object that does not read is part of the answer, with the reason; the rest is still read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+from strongroom.audit.entry import encode_hash
+from strongroom.audit.verifier import TagOf
+from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.store import Object, Store
+from strongroom.store.fleet_contract import FleetStore
+
+_PAGE = 1000
+_AT_ONCE = 16
+"""How many parts of the store are read side by side."""
+Tags = tuple[str, str]
+
+
+class SeenObject(NamedTuple):
+    """An object as it was read: its digest ("" for a tombstone) and its tags. `why` says why it has no tags."""
+
+    name: str
+    digest: str
+    tags: Tags | None
+    why: str = ""
+
+
+class StoredObjects:
+    """Reads the objects of one store."""
+
+    def __init__(self, store: Store, logs: FleetStore, tag_of: TagOf) -> None:
+        self._store = store
+        self._logs = logs
+        self._tag_of = tag_of
+
+    def read_all(self) -> Iterator[SeenObject]:
+        """Every object, part by part."""
+        for scope in self.scopes():
+            last, found = self._page(scope, "")
+            while last:
+                yield from found
+                last, found = self._page(scope, last)
+
+    def scopes(self) -> Iterator[str]:
+        """The names of every part of the store, refreshed first, some of them side by side."""
+        scopes = self._logs.scopes()
+        while portion := list(islice(scopes, _AT_ONCE)):
+            try:
+                self._store.versions(portion)
+            except Tampered:
+                for scope in portion:
+                    with suppress(Tampered):  # reported when it is read
+                        self._store.version(scope)
+            yield from portion
+
+    def _page(self, scope: str, after: str) -> tuple[str, list[SeenObject]]:
+        """One page of a part, and its last name. If the page does not read, each of its objects is read by itself."""
+        try:
+            page = self._store.list(scope, after, _PAGE)
+        except Tampered:
+            names = self.names(scope, after)
+            return names[-1] if names else "", [one for one in map(self.read, names) if one is not None]
+        return page[-1].name if page else "", list(map(self._tagged, page))
+
+    def names(self, scope: str, after: str) -> list[str]:
+        """A page of names. If it does not read, the actor's keys alone: reading those reports the flaw."""
+        try:
+            return [one.name for one in self._store.names(scope, after, _PAGE)]
+        except Tampered:
+            return [f"{scope}keys"] if not after else []
+
+    def read(self, name: str) -> SeenObject | None:
+        """One object, or None if it is not there."""
+        try:
+            found = self._store.get(name)
+        except Tampered as error:
+            return SeenObject(name, "", self.tags(name), error.message)
+        return None if found is None else self._tagged(found)
+
+    def _tagged(self, thing: Object) -> SeenObject:
+        digest = "" if thing.body is None else encode_hash(hashlib.sha256(thing.body).digest())
+        tags = self.tags(thing.name)
+        why = "" if tags is not None else "an actor's keys do not open, so its objects cannot be checked"
+        return SeenObject(thing.name, digest, tags, why)
+
+    def tags(self, name: str) -> Tags | None:
+        """The tags of a name; None if its actor's keys do not open."""
+        try:
+            return self._tag_of(name)
+        except (Tampered, KeyUnavailable):
+            return None

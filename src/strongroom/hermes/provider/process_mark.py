@@ -1,0 +1,74 @@
+"""The mark of a live process in a directory that several share: a lock on its `.alive` file, gone when it dies.
+
+What a process leaves unfinished is named after its run, so that another one can tell whether it will still be finished.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from strongroom.private_files import make_directory, sync_directory
+
+ALIVE = ".alive"
+
+
+class ProcessMark:
+    """The mark of this process, and a look at those of others. Thread-safe."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.run = os.urandom(8).hex()
+        """The name of this process's run."""
+        self.handle = -1
+        """The open `.alive` file; -1 while there is none."""
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+
+    def show(self) -> None:
+        """Hold the lock that shows other processes that this one lives. Raises OSError."""
+        with self._guard:
+            if self._process != os.getpid():  # after a fork the lock is the parent's
+                self.run, self.handle, self._process = os.urandom(8).hex(), -1, os.getpid()
+            if self.handle < 0:
+                make_directory(self._directory)
+                self.handle = self._held_file()
+                sync_directory(self._directory)
+
+    def _held_file(self) -> int:
+        path = self._directory / f"{self.run}{ALIVE}"
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if lock(handle) and os.fstat(handle).st_nlink:
+                return handle
+            os.close(handle)  # another process removed it as a dead one's, between the two calls
+
+    def is_dead(self, run: str, *, remove: bool = False) -> bool:
+        """Whether the process of a run is known to be dead. With `remove`, its `.alive` file is then removed."""
+        path = self._directory / f"{run}{ALIVE}"
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        try:
+            is_dead = lock(handle)
+            if is_dead and remove:
+                with suppress(OSError):
+                    path.unlink()
+            return is_dead
+        finally:
+            os.close(handle)
+
+
+def lock(handle: int) -> bool:
+    """Take the lock of an open file, if no other process has it. Returns whether it was free."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

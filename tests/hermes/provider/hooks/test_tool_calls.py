@@ -23,7 +23,7 @@ AROUND = Surroundings(
 )
 
 
-LATER = ("variations", "spellings", "probes")
+LATER = ("variations", "spellings", "probes", "attempts")
 """Tables that were written after the code, to break it."""
 
 
@@ -191,6 +191,12 @@ SHELL: dict[str, Callable[[int], str]] = {
     "options that run": lambda n: "foo " + "-c 'a b' " * min(n, 1900),
     "installed to": lambda n: "make " + "PREFIX=/usr " * n,
     "lines of an output": lambda n: 'echo "$(ls ' + "a " * n + ')"',
+    "patterns for the settings": lambda n: "rm " + "~/.hermes/*onf*.yaml " * n,
+    "stars for the settings": lambda n: "rm ~/.hermes/" + "*a" * n,
+    "settings of programs": lambda n: "foo " + "core.pager 'a b' -oProxyCommand=a " * min(n, 900),
+    "names of settings": lambda n: "foo " + "a." * n + "pager",
+    "fed arguments": lambda n: "echo " + "a " * n + "| parallel echo",
+    "own scripts": lambda n: "python strongroom " * min(n, 1900),
     "long value": lambda n: f"a={'x' * n}; cat ${{a/x/y}} ${{a#x}} $a",
 }
 PYTHON: dict[str, Callable[[int], str]] = {

@@ -22,6 +22,10 @@ _SPACE = re.compile(r"\s")
 _CALL = re.compile(r"\s*+\(|[\w.]+\s?\(")
 """The beginning of code that is not a command."""
 _SET = re.compile(r"([A-Za-z_]\w*)=")
+_RUN_SETTING = re.compile(
+    rf"(?:-o)?(?:[\w-]{{1,64}}[.]){{0,4}}{program_tables.RUN_VARIABLE.pattern}(?:=(.*))?", re.IGNORECASE | re.DOTALL
+)
+"""A setting whose value a program runs, with its value or before it: `-o ProxyCommand=...`, `core.pager ...`."""
 _RUNNERS = frozenset(("xargs", "env", "eval", "find", "perl", "node", "ruby", "php"))
 
 
@@ -61,7 +65,7 @@ def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> No
                 code_texts.follow(value, follower)
                 if not _CALL.match(value):
                     follower.text(value)
-        found = program_tables.RUN_SETTING.fullmatch(word)
+        found = _RUN_SETTING.fullmatch(word)
         if found and (found[1] or "." in word):
             follower.text(found[1] or after)
 

@@ -76,8 +76,6 @@ RUN_OPTION = re.compile(
 """Options whose value many programs run, as shell text or as code of their own."""
 RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|CMD|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
 """Variables whose value other programs run."""
-RUN_SETTING = re.compile(rf"(?:-o)?(?:[\w-]{{1,64}}[.])*{RUN_VARIABLE.pattern}(?:=(.*))?", re.IGNORECASE | re.DOTALL)
-"""The same as a setting of a program, with its value or before it: `-o ProxyCommand=...`, `core.pager ...`."""
 KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
 COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")
 """Read commands of their own from stdin, some of which run shell commands."""

@@ -18,6 +18,8 @@ _JUDGES: tuple[tuple[str, str, Callable[[Sequence[Row]], list[Row]]], ...] = (
     ("requests to forget misread", "forget_requests", labels.misread_requests),
     ("later secrets not masked whole", "secrets_later", labels.missed_secrets),
     ("later ordinary sentences changed", "ordinary_later", labels.changed),
+    ("latest secrets not masked whole", "secrets_latest", labels.missed_secrets),
+    ("latest ordinary lines changed", "ordinary_latest", labels.changed),
     ("later leaks", "routing_later", labels.leaks),
     ("later sensitive ones that only the default holds", "routing_later", labels.unseen),
     ("later nuisances", "routing_later", labels.nuisances),

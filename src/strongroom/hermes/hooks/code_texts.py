@@ -28,7 +28,7 @@ _READING = re.compile(
     r"read|open|slurp|cp|copy|archive|rename|rm|unlink|exec|system|spawn|file_get|send|glob", re.IGNORECASE
 )
 _TREES = re.compile(r"cp|copy|archive|rename|rm_r|find\(|walk|glob|readdir|opendir|tar|zip", re.IGNORECASE)
-_RUNNING = re.compile(r"exec|system|spawn|popen|open3|qx|passthru|shell|\|", re.IGNORECASE)
+_RUNNING = re.compile(r"exec|run|cmd|system|spawn|popen|open3|qx|passthru|shell|\|", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[$#]\{[^}]*+\}")
 _WORDS = re.compile(r"\bqw\s{0,4}[({\[|/!<]([^)}\]|/!>]{0,500})")
 _COMMAND = re.compile(r"(?:%x|\bqx)\s{0,4}[({\[|/!<]([^)}\]|/!>]{0,500})")

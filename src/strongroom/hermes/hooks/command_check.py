@@ -22,6 +22,10 @@ _SPACE = re.compile(r"\s")
 _CALL = re.compile(r"\s*+\(|[\w.]+\s?\(")
 """The beginning of code that is not a command."""
 _SET = re.compile(r"([A-Za-z_]\w*)=")
+_RUN_SETTING = re.compile(
+    rf"(?:-o)?(?:[\w-]{{1,64}}[.]){{0,4}}{program_tables.RUN_VARIABLE.pattern}(?:=(.*))?", re.IGNORECASE | re.DOTALL
+)
+"""A setting whose value a program runs, with its value or before it: `-o ProxyCommand=...`, `core.pager ...`."""
 _RUNNERS = frozenset(("xargs", "env", "eval", "find", "perl", "node", "ruby", "php"))
 
 
@@ -61,6 +65,9 @@ def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> No
                 code_texts.follow(value, follower)
                 if not _CALL.match(value):
                     follower.text(value)
+        found = _RUN_SETTING.fullmatch(word)
+        if found and (found[1] or "." in word):
+            follower.text(found[1] or after)
 
 
 def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | None) -> str | None:
@@ -220,13 +227,19 @@ def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | No
         place += 2 if program_tables.WITH_VALUE.fullmatch(word) else 1
     if argv[:2] == ["command", "-v"]:
         return argv[-1]
-    printed = follower.words(argv[place:], stdin)
+    given = (stdin or UNKNOWN).split()[:NAMES_LIMIT] if _is_fed(argv) else []
+    printed = follower.words([*argv[place:], *given], stdin)
     if program_of(argv[0]) not in ("command", "builtin", "exec"):
         run_inner(follower, argv[1:], stdin)
         if program_of(argv[0]) == "parallel":
             _follow_texts(follower, argv)
     follower.scene.cwd = before
     return printed
+
+
+def _is_fed(argv: Sequence[str]) -> bool:
+    """Whether a command gets its arguments from stdin: `parallel` does, unless they follow `:::`."""
+    return program_of(argv[0]) == "parallel" and not any(word.startswith(":::") for word in argv)
 
 
 def _printed(follower: Follower, program: str, argv: Sequence[str], stdin: str | None) -> str | None:
@@ -236,7 +249,7 @@ def _printed(follower: Follower, program: str, argv: Sequence[str], stdin: str |
         return "".join(one or UNKNOWN for one in kept) if any(one is not None for one in kept) else None
     if program == "ls":
         is_self = any(word.startswith("-") and "d" in word for word in argv)
-        return "\n".join([*named] if is_self else [f"{word}/{ANY}" for word in named] + [ANY]) if named else None
+        return "\n".join([*named] if is_self and named else [f"{word}/{ANY}" for word in named] + [ANY])
     if program in ("stat", "file"):
         return "\n".join(named) or None
     if program in ("du", "tree"):

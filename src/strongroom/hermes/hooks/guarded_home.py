@@ -37,6 +37,8 @@ from strongroom.model import Actor
 
 _SETTINGS = "config.yaml"
 """Hermes' own configuration, which names its hooks."""
+_CONSENT = "shell-hooks-allowlist.json"
+"""The hooks that the owner agreed to. Without an entry there, Hermes starts and leaves a hook out."""
 _LOOK = 0.3
 """Seconds to wait for Hermes' database."""
 _NO_DEED = re.compile(r"[^A-Za-z0-9._:/@+-]")
@@ -143,6 +145,7 @@ def guarded_of(policy: Policy, home: Path) -> list[GuardedPath]:
         "Strongroom's configuration": str(settings.config_path()),
         "Strongroom's settings and caps": platformdirs.user_config_dir("strongroom"),
         "Strongroom's files in this home": str(home / "strongroom"),
+        "the consent to its hooks": str(home / _CONSENT),
         "Strongroom's plugin": str(home / "plugins" / "strongroom"),
         "Strongroom's data": platformdirs.user_data_dir("strongroom"),
     }

@@ -75,6 +75,10 @@ class Map:
         self._listed: dict[str, frozenset[str]] = {}
         self._seen: dict[str, tuple[Relation, str]] = {}
 
+    def of(self, name: str, path: str) -> Map:
+        """A map of one other path, which resolves paths in the same way."""
+        return Map([GuardedPath(name, path)], (), self._names, self._real)
+
     def mentioned(self, text: str) -> str | None:
         """The guarded path that a text names in full, anywhere."""
         text = _SLASHES.sub("/", text).casefold()

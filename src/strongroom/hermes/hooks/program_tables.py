@@ -69,12 +69,12 @@ CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
 BANG = re.compile(r"(?:^|[:=;+\n])[ \t]{0,8}+(?:\\?!|[.]?(?:shell|system)[ \t])[ \t]{0,8}+(.+)", re.DOTALL)
 """How git, vim, database clients and others write a shell command in an argument."""
 RUN_OPTION = re.compile(
-    r"(-[a-zA-Z]*[cexIPE]$|--(?:[\w-]{0,40}-)?(?:exec|eval|execute|command|cmd|shell|rsh|pager|editor|action|run|"
+    r"(-[a-zA-Z]*[cexIPE]$|--?(?:[\w-]{0,40}-)?(?:exec|eval|execute|command|cmd|shell|rsh|pager|editor|action|run|"
     r"use-compress-program|tree-filter|index-filter|msg-filter|env-filter)(?:=|$))(.*)",
     re.DOTALL,
 )
 """Options whose value many programs run, as shell text or as code of their own."""
-RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
+RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|CMD|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
 """Variables whose value other programs run."""
 KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
 COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")

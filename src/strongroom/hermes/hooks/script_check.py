@@ -35,8 +35,11 @@ DEPTH_LIMIT = 12
 
 _BETWEEN = re.compile(r"[\s;|&<>(),=:\"'`@]+")
 _SPACE = re.compile(r"\s")
+_NOTING = program_tables.QUIET | program_tables.names("git gh echo printf tee mkdir touch")
+"""Run nothing of the text that they are given, except what is followed in their arguments."""
 _WRITING = frozenset((">", ">|", "&>", ">&"))
-_HOOK = re.compile(r"hook", re.IGNORECASE)
+_HOOK = re.compile(r"hook|strongroom|pre_tool", re.IGNORECASE)
+"""What an edit that touches the hooks names."""
 
 
 class Follower:
@@ -46,6 +49,7 @@ class Follower:
         self._map = found
         self.scene = scene
         self._settings = settings
+        self._hooks = found.of(SETTINGS, settings) if settings else None
         self._bases = dict.fromkeys(scene.cwd)
         self._looked: set[tuple[str, int, Relation]] = set()
         self.files: dict[str, str] = {}
@@ -99,7 +103,7 @@ class Follower:
         for word in argv:
             self.note(word)
             one = without_star(word) if program in program_tables.SHOWING else word
-            self.look(one, is_search=program in program_tables.SEARCHERS)
+            self.look(one, is_search=program in _NOTING)
         return self._nested(lambda: command_check.run(self, list(argv), stdin))
 
     def _aliased(self, argv: Sequence[str], stdin: str | None) -> str | None:
@@ -265,7 +269,10 @@ class Follower:
         return os.path.normpath(os.path.join(self.scene.cwd[0] if self.scene.cwd else "/", path))
 
     def is_settings(self, path: str) -> bool:
-        return bool(self._settings) and self.place_of(path).casefold() == self._settings.casefold()
+        """Whether a path is the runtime's configuration. One with an unknown piece is not, since it may be any."""
+        if self._hooks is None or UNKNOWN in path:
+            return False
+        return self._hooks.relation(path, self.scene.cwd[:1])[0] is Relation.WITHIN
 
     def keep(self, path: str, text: str | None) -> None:
         if text is not None and len(self.files) < 64:
@@ -273,11 +280,11 @@ class Follower:
 
 
 def _is_search(script: Script) -> bool:
-    """Whether commands only search for texts."""
+    """Whether commands only search for texts, or write them down."""
     commands = [one for one in script if isinstance(one, ShellCommand) and one.words]
     first = [one.words[0][0] for one in commands if one.words[0]]
     named = {one.text for one in first if isinstance(one, Literal)}
-    return bool(named & program_tables.SEARCHERS) and len(first) == len(commands) and named <= program_tables.QUIET
+    return bool(named) and len(first) == len(commands) and named <= _NOTING
 
 
 def _candidates(text: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from strongroom.hermes.hooks import command_check, pipeline_output, program_tables
+from strongroom.hermes.hooks import command_check, owner_commands, pipeline_output, program_tables
 from strongroom.hermes.hooks.guarded_paths import SETTINGS, Reaches, Relation
 from strongroom.hermes.hooks.owner_commands import program_of
 from strongroom.hermes.hooks.shell_parser import ANY, UNKNOWN, replace
@@ -62,12 +62,19 @@ def shell(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
             return None if stdin is None else run_script(follower, stdin, ["sh", *rest])
         rest = rest[1:] if option in ("-o", "+o", "-O", "--rcfile", "--init-file") else rest
     if rest and rest[0] not in ("-", "/dev/stdin"):
+        _check_own_script(rest)
         kept = follower.files.get(follower.place_of(rest[0]))
         if kept is not None:
             return run_script(follower, kept, rest)
         _operand_trees(follower, rest[1:])
         return None
     return None if stdin is None else run_script(follower, stdin, ["sh", *rest[1:]])
+
+
+def _check_own_script(words: Sequence[str]) -> None:
+    """Raise if the script that an interpreter is given is Strongroom's own, as in `python $(which strongroom) list`."""
+    if what := owner_commands.by_guess(words):
+        raise Reaches(what)
 
 
 def run_script(follower: Follower, text: str, arguments: Sequence[str]) -> str | None:
@@ -97,6 +104,7 @@ def python_program(follower: Follower, argv: list[str], stdin: str | None) -> No
             _module(follower, [*filter(None, found.groups()), *argv[place + 1 :]])
             return
         if not word.startswith("-"):
+            _check_own_script(argv[place:])
             kept = follower.files.get(follower.place_of(word))
             if kept is not None:
                 follower.python(kept)
@@ -132,6 +140,8 @@ def _read(follower: Follower, argv: list[str], stdin: str | None) -> None:
 def _set(follower: Follower, argv: list[str], _stdin: str | None) -> None:
     if "--" in argv:
         follower.scene.arrays["@"] = argv[argv.index("--") + 1 :]
+    elif argv[1:] and not argv[1].startswith(("-", "+")):
+        follower.scene.arrays["@"] = argv[1:]
 
 
 def _declare(follower: Follower, argv: list[str], _stdin: str | None) -> None:
@@ -244,6 +254,8 @@ def _docker(follower: Follower, argv: list[str], stdin: str | None) -> None:
 
 
 def _hermes(follower: Follower, argv: list[str], _stdin: str | None) -> None:
+    if "hooks" in argv and any(word in argv for word in ("revoke", "remove", "rm")):
+        raise Reaches(SETTINGS)
     if "config" in argv and any(word in argv for word in ("set", "unset", "delete")) and follower.says_hook:
         raise Reaches(SETTINGS)
 

@@ -62,7 +62,7 @@ _ENGLISH = (
         *("retain", "record"),
     ),
     (
-        rf"{_ASKED}(?:forget|unremember|unlearn) (?:about )?{_WHAT}",
+        rf"{_ASKED}(?:forget|unremember|unlearn):? (?:about )?{_WHAT}",
         rf"\b(?:would you )?mind forgetting (?:about )?{_WHAT}",
         rf"{_ASKED}{_DELETE} {_SAID}",
         rf"\b{_DELETE} {_GAP}\b(?:from|in|off|out of) your (?:\w+ )?{_PLACES}\b",
@@ -90,6 +90,7 @@ _ENGLISH = (
         r"\b(?:how (?:do|can|could|would|does|should)|what does|does|do|is it|why) (?:i|we|you|one|the|it|that)\b.{0,40}?"
         r"\b(?:forget|delete|erase|remove|wipe|clear)\b",
         r"\bforget (?:me nots?|gates?)\b",
+        rf"\b{_NOTED} (?:that |which )?(?:i|we) (?:\w+ )?(?:added|inserted|committed|pushed|pasted|changed|marked)\b",
         r"\b(?:forget|drop) (?:about )?(?:it|that)(?=$|[,:]? (?:mate|man|lets|we|its|never mind|just|then|dude|ok)\b)",
     ),
 )
@@ -107,7 +108,7 @@ _GERMAN = (
         rf"\b(?:losche?|loschen|entfernen?|streiche?n?|tilge?n?)\b{_GAP}\baus (?:dein|ihr|euer)\w* (?:\w+ )?"
         r"(?:gedachtnis|speicher|notizen|erinnerung\w*|unterlagen|akten)",
         rf"\baus (?:dein|ihr)\w* (?:\w+ )?(?:gedachtnis|speicher|notizen|erinnerung\w*){_GAP}\b(?:losch|entfern|streich)\w*",
-        rf"\b(?:losche?|loschen sie|entferne?|streiche?)\b (?:bitte )?(?:alles)?,? ?was (?:ich|du|sie|wir)\b{_GAP}"
+        rf"\b(?:losche?|loschen sie|entferne?|streiche?)\b (?:bitte,? )?(?:alles)?,? ?was (?:ich|du|sie|wir)\b{_GAP}"
         r"\b(?:gesagt|erzahlt|gespeichert|gemerkt|weisst|wissen|geschrieben)\b",
         rf"\bwas ich\b{_GAP}\b(?:gesagt|erzahlt|geschrieben|erwahnt)\b{_GAP}\b(?:nicht (?:\w+ )?(?:behalten|speichern|merken)|vergessen|vergiss|losch\w*)\b",
         r"\b(?:behalte?|speichere?|merke? dir) (?:bitte )?nicht,? (?:was|dass) (?:ich|wir)\b",
@@ -233,7 +234,7 @@ _OTHERS = (
         r"احذف .{0,40}?من ذاكرتك",
         r"भूल (?:जाओ|जाइए|जाना) (?:कि|जो|मेर)",
         r"(?:मेर|जो मैंने).{0,40}?भूल (?:जाओ|जाइए|जाना)",
-        r"(?:ช่วย|โปรด|กรุณา)ลืม|ลืม(?:เรื่อง|สิ่ง)?ที่(?:ฉัน|ผม|เรา)(?:บอก|พูด)",
+        r"(?:ช่วย|โปรด|กรุณา)ลืม|ลืม.{0,40}?ของ(?:ฉัน|ผม|เรา)(?:ด้วย|ที|หน่อย|นะ)|ลืม(?:เรื่อง|สิ่ง)?ที่(?:ฉัน|ผม|เรา)(?:บอก|พูด)",
     ),
     (r"(?:मत|ना|नहीं) भूल|(?:อย่า|ไม่)ลืม|لا تنس",),
 )

@@ -193,8 +193,9 @@ def _is_header(part: str) -> bool:
 # The first letters of all words stand before them, since a choice of words is slow to try at every character: 160 kB of
 # announced passwords take 50 ms instead of 69. A value's sign or verb is looked for first for the same reason.
 _PASSWORDS = (
-    r"(?=[pkcmsп])(?:pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])"
-    r"|kennwort|contrase[ñn]a|mot de passe|senha|пароль|\bclave)"
+    r"(?=[pkcmsпhwlşaj])(?:pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])"
+    r"|kennwort|contrase[ñn]a|mot de passe|senha|пароль|\bclave|wachtwoord|hasło|heslo|lösenord|adgangskode|salasana"
+    r"|jelszó|şifre|mật khẩu|kata sandi)"
 )
 _TOKENS = r"(?=[tsap])(?:token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key)"
 _ABOUT = (
@@ -204,14 +205,15 @@ _ABOUT = (
 _VERBS = r"is|was|ist|lautet|(?P<weak>es|est|c['’]est|é|è|это)"
 _VALUE = (
     r"(?=[\"'`\]*]{0,2} {0,3}[:=\uff1a]|,? {0,3}[iwlecéèэ])"
-    r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}\s{0,3}"
+    r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}(?: {0,3}[|>]-?\n {0,16}|\s{0,3})"
     rf"|,? {{0,3}}\b(?:{_VERBS})(?!\w):? {{0,3}})"
     r"(?:\"(?P<double>(?:\\.|[^\"\\\n]){3,128})\"|'(?P<single>[^'\n]{3,128})'"
     r"|[`“‘«](?P<quoted>[^`“”‘’«»\n]{3,128})[`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,4096}))"
 )
 _GROUPS = ("double", "single", "quoted", "bare")
 _JOINED = re.compile(
-    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[:=\uff1a]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
+    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호|รหัสผ่าน|كلمة (?:ال)?(?:مرور|سر)|पासवर्ड)[ \"'”」]{0,2}"
+    r"(?:[:=\uff1a]|是|为|為|は|는|가|คือ|هي)\s{0,3}[\"'“「]?"
     r"(?P<bare>(?!\[)[!-~]{3,128}(?<![.,;:!?)\]\"']))"
 )
 _PIN = re.compile(
@@ -228,11 +230,11 @@ _PHRASE = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"[<{\[(*]|\$[A-Z_{(]|%[a-z(]|[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+[,;)]*$"
+    r"[<{\[(*]|!(?:vault|secret|env_var|Ref|Sub|GetAtt)$|\$[A-Z_{(]|%[a-z(]|[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+[,;)]*$"
     r"|(?:[a-z]+://|\.{0,2}/)|[A-Z_]+[,;)]*$|[\w-]{1,60}[)\]}]+[:;,]?$"
 )
 _STRONG = re.compile(r"\d|[!@#%^&*?+~$][^\s]")
-_LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.-]{12,}")
+_LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.~-]{12,}")
 _ANY_LONG = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[A-Za-z])(?!.{0,200}://)[^\s/<>{}]{20,512}")
 _NAMED_LONG = 20
 _SCORE = re.compile(r"\d{1,3}/\d{1,3}|\d{1,3}%")
@@ -266,14 +268,29 @@ _ORDINARY = frozenset(
             "obligatoire",
             "obbligatoria",
         ),
-        *("obrigatória", "erforderlich", "incorrecta", "incorrecto", "incorrecte", "sbagliata", "errada"),
+        *(
+            "obrigatória",
+            "erforderlich",
+            "vereist",
+            "wymagane",
+            "povinné",
+            "krävs",
+            "påkrævet",
+            "kötelező",
+            "gerekli",
+            "incorrecta",
+            "incorrecto",
+            "incorrecte",
+            "sbagliata",
+            "errada",
+        ),
     )
 )
 
 
 def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> Finder:
     """A finder of named secrets: a word for one, a verb or sign, and a value that looks like one."""
-    pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
+    pattern = re.compile(rf"(?P<word>{words})s?(?: {{0,2}}\([^()\n]{{1,24}}\))?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
     def find(text: str) -> Iterator[Span]:
         for found in pattern.finditer(text):
@@ -376,11 +393,18 @@ _NAMED = (
     SecretRule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
     SecretRule(
         "password",
-        ("pass", "pwd", "pw", "kennwort", "contrase", "senha", "пароль", "clave"),
+        (
+            *("pass", "pwd", "pw", "kennwort", "contrase", "senha", "пароль", "clave", "wachtwoord", "hasło", "heslo"),
+            *("lösenord", "adgangskode", "salasana", "jelszó", "şifre", "mật khẩu", "kata sandi"),
+        ),
         _told(_PASSWORDS, _is_password),
     ),
     SecretRule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
-    SecretRule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
+    SecretRule(
+        "password",
+        ("密", "口令", "暗証番号", "パスワード", "비밀번호", "รหัสผ่าน", "كلمة", "पासवर्ड"),
+        _valued(_JOINED),
+    ),
     SecretRule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
     SecretRule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
     *(

@@ -64,6 +64,11 @@ TOKENS: tuple[Form, ...] = (
     ("nvidia key", ("nvapi-",), (rf"nvapi-{_WORD}{{40,}}",)),
     ("perplexity key", ("pplx-",), (rf"pplx-{_ALNUM}{{40,}}",)),
     ("new relic key", ("nrak-", "nral"), (r"NRAK-[A-Z0-9]{27,}", rf"{_HEX}{{36}}NRAL")),
+    ("fly token", ("fm1", "fm2_", "fo1_"), (r"fm(?:1[ar]|2)_[A-Za-z0-9+/=_-]{40,}", rf"fo1_{_WORD}{{40,}}")),
+    ("airtable token", ("pat",), (rf"pat{_ALNUM}{{14}}\.{_HEX}{{64,}}",)),
+    ("tavily key", ("tvly-",), (rf"tvly-{_WORD}{{24,}}",)),
+    ("posthog key", ("phx_",), (rf"phx_{_ALNUM}{{32,}}",)),
+    ("planetscale token", ("pscale_",), (rf"pscale_(?:tkn|pw|oauth)_{_WORD}{{32,}}",)),
     ("square token", ("sq0atp-", "eaaa"), (rf"sq0atp-{_WORD}{{22,}}", rf"EAAA{_WORD}{{56,}}")),
 )
 """Tokens with a distinctive prefix, as whole words."""
@@ -71,7 +76,7 @@ TOKENS: tuple[Form, ...] = (
 _QUOTES = r"[\"'`]"
 _CLI = r"[^\s\"'`$<{*][^\s\"'`]{2,255}"
 """An unquoted value on a command line, not a variable."""
-_KINDS = r"(?:api|auth|access|secret|signing|master|encryption|client|service)"
+_KINDS = r"(?:api|auth|access|secret|private|signing|master|encryption|client|service)"
 _CODES = (
     r"(?:recovery|backup|2fa|scratch|emergency)[ -]codes?|(?:wiederherstellungs|backup-?)codes?|códigos de recuperación"
 )
@@ -100,11 +105,11 @@ PLACES: tuple[Form, ...] = (
     ),
     (
         "password",
-        ("sudo -s", "openssl", "basic auth"),
+        ("sudo -s", "-stdin", "openssl", "basic auth"),
         (
-            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?'(?P<bare>[^'\n]{3,256})'\s{0,3}\|\s{0,3}sudo\s{1,3}-S\b",
-            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?\"(?P<bare>[^\"\n$]{3,256})\"\s{0,3}\|\s{0,3}sudo\s{1,3}-S\b",
-            rf"\becho\s{{1,3}}(?:-\w{{1,3}}\s{{1,3}})?(?P<bare>{_CLI})\s{{0,3}}\|\s{{0,3}}sudo\s{{1,3}}-S\b",
+            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?'(?P<bare>[^'\n]{3,256})'\s{0,3}\|\s{0,3}(?:sudo\s{1,3}-S\b|[^\n|]{1,80}--?pass(?:word|phrase)?-stdin\b)",
+            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?\"(?P<bare>[^\"\n$]{3,256})\"\s{0,3}\|\s{0,3}(?:sudo\s{1,3}-S\b|[^\n|]{1,80}--?pass(?:word|phrase)?-stdin\b)",
+            rf"\becho\s{{1,3}}(?:-\w{{1,3}}\s{{1,3}})?(?P<bare>{_CLI})\s{{0,3}}\|\s{{0,3}}(?:sudo\s{{1,3}}-S\b|[^\n|]{{1,80}}--?pass(?:word|phrase)?-stdin\b)",
             rf"\bopenssl\b[^\n]{{0,300}}?\s(?:-k\s{{1,3}}|-pass(?:in|out)?\s{{1,3}}pass:){_QUOTES}?(?P<bare>{_CLI})",
             rf"\bbasic auth\b(?: \w{{1,20}}){{0,3}}?\s{{0,3}}:?\s{{0,3}}[\w.@-]{{1,64}}:(?P<bare>{_CLI}(?<![.,;:!?)]))",
         ),
@@ -117,6 +122,18 @@ PLACES: tuple[Form, ...] = (
             # A netrc, and dictated forms: "login ada password x1", "user ada, password x1".
             r"(?:[,;]|\b(?:login|user(?:name)?|account)\s{1,3}\S{1,64})\s{1,3}(?:and )?(?:password|passwort|contraseña)\s{1,3}"
             r"(?P<bare>(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])[^\s\"'`/]{6,128}(?<![.,;:!?)]))",
+            # In passing: only with a digit, a letter and a sign that prose has not before a letter.
+            r"\b(?:password|passwort|contraseña)\s{1,3}(?P<bare>(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])"
+            r"(?=\S{0,128}[!#$%^&*?+~][A-Za-z0-9])[^\s\"'`/@<>(){}\[\]]{6,128}(?<![.,;:!?)]))",
+        ),
+    ),
+    (
+        "password",
+        ("</", "|"),
+        (
+            r"<[\w.:-]{0,32}(?:password|passwd|secret|token)[\w.:-]{0,32}>(?P<bare>(?![$\[{])(?=[^<>]{0,128}\d)[^<>\s]{6,256})</",
+            r"\|[ \t*]{0,8}(?:password|passwort|contraseña|mot de passe)[ \t*]{0,8}\|[ \t`]{0,8}"
+            r"(?P<bare>(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])[^\s|`(){}<>\[\]]{6,128})(?=[ \t`]{0,8}\|)",
         ),
     ),
     (
@@ -155,9 +172,9 @@ PLACES: tuple[Form, ...] = (
         "token",
         ("token", "key", "secret"),
         (
-            rf"\b{_KINDS}[ _-](?:token|key|secret)\s{{1,3}}(?P<bare>(?=[a-z]{{0,64}}\d)(?=\d{{0,64}}[a-z]){_HEX}{{32,128}})(?![A-Za-z0-9_-])",
+            rf"\b{_KINDS}[ _-](?:token|key|secret)\s{{1,3}}(?:0x)?(?P<bare>(?=[a-z]{{0,64}}\d)(?=\d{{0,64}}[a-z]){_HEX}{{32,128}})(?![A-Za-z0-9_-])",
             r"\b(?:token|key|secret)\s{1,3}(?P<bare>(?-i:(?=[A-Za-z_-]{0,64}\d)(?=[A-Z0-9_-]{0,64}[a-z])"
-            r"(?=[a-z0-9_-]{0,64}[A-Z])[A-Za-z0-9_-]{32,256}))(?![A-Za-z0-9_.-])",
+            r"(?=[a-z0-9_-]{0,64}[A-Z])[A-Za-z0-9_-]{24,256}))(?![A-Za-z0-9_.-])",
             r"\bclient-key-data:\s{0,3}(?P<bare>[A-Za-z0-9+/=]{40,})",
             r"\btls\.key[\"']?:\s{0,3}[\"']?(?P<bare>[A-Za-z0-9+/=]{40,})",
         ),

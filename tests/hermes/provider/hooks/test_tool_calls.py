@@ -15,6 +15,7 @@ from strongroom.hermes import policy as policies
 from strongroom.hermes.hooks import argument_check, guarded_home
 from strongroom.hermes.hooks.argument_check import Surroundings
 from strongroom.hermes.hooks.guarded_paths import GuardedPath
+from tests import growth
 
 HOME = "/home/ada"
 HERMES = f"{HOME}/.hermes"
@@ -23,7 +24,7 @@ AROUND = Surroundings(
 )
 
 
-LATER = ("variations", "spellings", "probes")
+LATER = ("variations", "spellings", "probes", "attempts")
 """Tables that were written after the code, to break it."""
 
 
@@ -191,6 +192,12 @@ SHELL: dict[str, Callable[[int], str]] = {
     "options that run": lambda n: "foo " + "-c 'a b' " * min(n, 1900),
     "installed to": lambda n: "make " + "PREFIX=/usr " * n,
     "lines of an output": lambda n: 'echo "$(ls ' + "a " * n + ')"',
+    "patterns for the settings": lambda n: "rm " + "~/.hermes/*onf*.yaml " * n,
+    "stars for the settings": lambda n: "rm ~/.hermes/" + "*a" * n,
+    "settings of programs": lambda n: "foo " + "core.pager 'a b' -oProxyCommand=a " * min(n, 900),
+    "names of settings": lambda n: "foo " + "a." * n + "pager",
+    "fed arguments": lambda n: "echo " + "a " * n + "| parallel echo",
+    "own scripts": lambda n: "python strongroom " * min(n, 1900),
     "long value": lambda n: f"a={'x' * n}; cat ${{a/x/y}} ${{a#x}} $a",
 }
 PYTHON: dict[str, Callable[[int], str]] = {
@@ -221,8 +228,8 @@ def test_four_times_the_text_takes_no_more_than_eight_times_the_work(
     def cost(size: int) -> float:
         return min(_cpu(lambda: look("terminal", {key: make(size)}, guarded)) for _ in range(3))
 
-    small, large = cost(600), cost(2400)
-    assert large <= 8 * small + 0.02  # of seconds of CPU: below that, what is measured is the clock
+    # Below 0.02 s of CPU the clock is what is measured. A busy machine is no quadratic rule: it fails each time or not.
+    assert any(cost(2400) <= 8 * cost(600) + 0.02 for _ in range(growth.TRIES))
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strongroom import model
+from strongroom import errors, model
 from strongroom.errors import InvalidRequest, LineTooLarge, StrongroomError
 from strongroom.model import LINE_LIMIT, Kind, LineIds, Millis
 
@@ -508,3 +508,15 @@ def test_a_new_id_starts_with_its_time() -> None:
 def test_two_makers_do_not_make_the_same_ids() -> None:
     one, other = LineIds(lambda size: b"\1" * size), LineIds(lambda size: b"\2" * size)
     assert {one.new(Millis(5)) for _ in range(50)}.isdisjoint({other.new(Millis(5)) for _ in range(50)})
+
+
+@pytest.mark.requirement("bad-object")
+def test_characters_that_come_apart_into_marks_count_as_marks() -> None:
+    for character in "\u0f73\u0f75\u0f81":
+        with pytest.raises(errors.InvalidRequest):
+            model.clean_text("a" + character * 31)
+    assert all(
+        unicodedata.combining(character) or character in model._MADE_OF_MARKS
+        for character in map(chr, range(0x110000))
+        if unicodedata.combining(unicodedata.normalize("NFD", character)[0])
+    )

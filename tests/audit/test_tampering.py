@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault
+from strongroom import FileKeys, NewLine, Token, Vault
 from strongroom.audit import Flaw, VerificationReport, Witness
 from strongroom.audit.entry import decode_entry
 from strongroom.caps.chain import parse
@@ -554,3 +555,18 @@ def test_a_vault_that_does_not_open_can_still_be_verified(closed: Closed) -> Non
     assert reason(closed.open) == "tampered"
     assert flaws(strongroom.verify(closed.place, keys=closed.keys)) == {Flaw.HEAD_FORGED}
     assert (closed.keys.directory / "checkpoint").read_bytes() == witnessed
+
+
+@pytest.mark.requirement("pages-derived", "bad-object")
+def test_an_object_planted_for_an_actor_that_never_was_is_named_and_stops_no_rotation(
+    vault: Vault, cap: Token, keys: FileKeys, clock: Clock, tmp_path: Path
+) -> None:
+    vault.memory(cap).put_many([NewLine(text="a line", namespace="travel")])
+    planted = f"actors/{'a' * 32}/memory/{'b' * 32}/derived/x"
+    (found,) = tmp_path.rglob("vault.db")
+    with apsw.Connection(str(found)) as connection:
+        connection.execute("INSERT INTO objects (version, name, body) VALUES (-1, ?, x'00')", (planted,))
+    report = vault.audit.look()
+    assert [finding.flaw.value for finding in report.findings] == ["object_extra"]
+    vault.rotate_root()
+    assert [hit.text for hit in vault.memory(cap).get("a line")] == ["a line"]

@@ -100,3 +100,18 @@ def test_no_name_leads_out_of_the_home(known: dict[str, str], chat_type: str) ->
 
 def test_the_journal_is_in_the_home() -> None:
     assert home_paths.journals(HOME) == HOME / "memory-journal"
+
+
+def test_an_id_of_one_kind_is_never_the_same_id_of_another(tmp_path: Path) -> None:
+    known: list[dict[str, Any]] = [
+        {"user_id": "7"},
+        {"user_id": "9", "user_id_alt": "7"},
+        {"gateway_session_key": "7"},
+        {"chat_id": "7"},
+        {"chat_id": "7", "chat_type": "group"},
+        {"gateway_session_key": "7", "chat_type": "group"},
+        {"chat_type": "group"},
+    ]
+    homes = [home_paths.builtin(tmp_path, AgentSession("s", **one)) for one in known]
+    assert len({*homes, tmp_path / "memories"}) == len(known) + 1
+    assert home_paths.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes

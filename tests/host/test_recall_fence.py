@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from strongroom import fence
 from strongroom.host.recall_fence import fence_recall, harmless, within, without_recalled
+from tests.host.doubles import Recorder, Seen, hosted, session
 
 MARK = bytes(range(16)).hex()
 OPENING = f"<<<strongroom-recall {MARK}>>>"
@@ -204,3 +206,16 @@ def test_any_text_can_be_asked_for_what_was_recalled(text: str) -> None:
 def test_a_text_of_openings_alone_ends() -> None:
     text = OPENING * 20_000
     assert without_recalled(text, [MARK] * 64) == text
+
+
+@pytest.mark.requirement("host-fenced-once")
+def test_what_was_shown_is_in_no_message_that_is_kept(tmp_path: Path) -> None:
+    seen = Seen()
+    with hosted(tmp_path, Recorder(seen, answers={"prefetch": "old line"})) as host:
+        memory = host.manager(session())
+        shown = memory.prefetch("q")
+        memory.sync_turn(f"q\n\n{shown}", shown, messages=[{"role": "user", "content": f"q\n\n{shown}"}])
+        memory.end()
+    ((user, assistant), keywords) = seen.of("sync_turn")[0]
+    assert (user, keywords["messages"]) == ("q", [{"role": "user", "content": "q\n\n"}])
+    assert "old line" not in assistant

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
+from strongroom.host import User
 from strongroom.host.cache.settings_fingerprint import DEEPEST, fingerprint, plain
 
 KEY = bytes(32)
@@ -129,3 +130,9 @@ def test_a_text_or_number_of_another_class_is_a_plain_one() -> None:
 
 def test_another_key_gives_another_fingerprint() -> None:
     assert fingerprint({"api_key": "guess"}, KEY) != fingerprint({"api_key": "guess"}, bytes([1]) * 32)
+
+
+@pytest.mark.requirement("cache-two-users")
+def test_two_halves_of_a_pair_are_not_the_sign_they_would_make() -> None:
+    whole, halves = User("\U0001f600"), User("\ud83d\ude00")
+    assert fingerprint([whole.id], KEY) != fingerprint([halves.id], KEY)

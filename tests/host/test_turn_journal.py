@@ -928,3 +928,27 @@ def test_errors_of_the_journal_never_hold_a_text(place: Path, monkeypatch: pytes
         journal.append(turn(SECRET))
     assert SECRET not in f"{caught.value!r} {caught.value.message} {caught.value.hint}"
     crash(journal)
+
+
+@pytest.mark.requirement("host-sync-durable")
+def test_after_a_sync_that_failed_nothing_of_it_is_acknowledged_and_the_rest_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def turn(user: str) -> Turn:
+        return Turn("p", "s", {}, user, "a", "s")
+
+    journal = Journal(tmp_path / "journal", KEY, "run1", 1 << 20)
+    journal.append(turn("kept"))
+    file = os.stat(journal._path).st_ino
+    with monkeypatch.context() as patch:
+
+        def fail(_: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(JournalUnavailable):
+            journal.append(turn("lost"))
+    journal.append(turn("next"))
+    assert os.stat(journal._path).st_ino != file  # the pages of the old one are not to be trusted
+    assert len(journal) == 2
+    journal.close()

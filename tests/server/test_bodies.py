@@ -15,6 +15,7 @@ import pytest
 
 from strongroom import Token, Vault, model
 from strongroom.errors import StrongroomError
+from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, request
@@ -359,3 +360,42 @@ def test_a_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path
 
 def _errors() -> int:
     return sum(isinstance(one, StrongroomError) for one in gc.get_objects())
+
+
+@pytest.mark.requirement("server-bad-bodies")
+def test_an_erasure_without_a_body_is_refused(start: StartThread, vault: Vault) -> None:
+    token = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    vault.memory(token).put("a line", namespace="travel")
+    running = start()
+    assert running.ask("POST", "/v1/memory/erase", token).outcome == (400, "invalid_request")
+    assert running.ask("POST", "/v1/memory/erase", token, {}).status == 200
+
+
+@pytest.mark.requirement("server-memory")
+def test_large_bodies_share_a_bound(start: StartThread, cap: Token) -> None:
+    running = start(bodies_limit=100_000, unproven_limit=1000)
+    big = {"query": "x" * 7000}
+    assert running.ask("POST", "/v1/memory/get", cap, big).status == 200
+    too_big = request("POST", "/v1/memory/get", cap, headers={"Content-Length": "150000"})
+    with running.connect() as connection:
+        connection.send(too_big)
+        assert connection.answer().outcome == (503, "server_unavailable")
+    assert [running.ask("POST", "/v1/memory/get", cap, big).status for _ in range(20)] == [200] * 20
+
+
+@pytest.mark.requirement("server-memory", "server-fair")
+def test_one_caps_large_bodies_leave_room_for_anothers(start: StartThread, vault: Vault, cap: Token) -> None:
+    other = vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
+    running = start(bodies_limit=100_000, unproven_limit=1000)
+    large = {"Content-Length": "45000", "Content-Type": "application/json"}
+    with running.connect() as held, running.connect() as second, running.connect() as third:
+        held.send(request("POST", "/v1/memory/get", cap, headers=large))
+        while not running.app._calls._room._taken:
+            pass
+        second.send(request("POST", "/v1/memory/get", cap, headers=large))
+        assert second.answer().outcome == (503, "server_unavailable")
+        third.send(request("POST", "/v1/memory/get", other, raw=b'{"query": "x"' + b" " * 44_986 + b"}"))
+        assert third.answer().status == 200
+    while running.app._calls._room._taken:
+        pass
+    assert running.ask("POST", "/v1/memory/get", cap, raw=b'{"query": "x"' + b" " * 44_986 + b"}").status == 200

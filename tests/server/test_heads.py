@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from strongroom import Token
+from strongroom import Token, Vault
 from strongroom.server.http.application import Application
+from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, Connection, exchange, request
@@ -453,3 +454,19 @@ def test_a_connection_in_the_middle_of_nothing_hurts_nobody(served: Running, ali
         with Connection(served.address) as connection:
             connection.send(whole[:length])
     assert served.ask("POST", GET, alice, {}).status == 200
+
+
+@pytest.mark.requirement("server-smuggling")
+@pytest.mark.parametrize("protocol", ["h2c", "websocket", "TLS/1.3", "anything"])
+def test_a_head_that_asks_for_another_protocol_is_refused_and_nothing_is_erased(
+    start: StartThread, vault: Vault, protocol: str
+) -> None:
+    """A parser that stops at such a head drops the body, and a call without one means everything."""
+    token = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    for namespace in ("personal", "travel"):
+        vault.memory(token).put("a line", namespace=namespace)
+    running = start()
+    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": protocol, "HTTP2-Settings": "AAMAAABk"}
+    answer = running.ask("POST", "/v1/memory/erase", token, {"namespaces": ["travel"]}, headers=upgrade)
+    assert answer.outcome == (400, "invalid_request")
+    assert len(vault.memory(token).list().lines) == 2

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, api
+from strongroom import FileKeys, NewLine, Token, Vault, api
 from strongroom.crypto import inbox
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.local_transport import run_inline
+from strongroom.memory.operation import SlowStep
 from strongroom.model import DataClass, Op
-from strongroom.store import Commit
+from strongroom.store import Commit, Pending
 from strongroom.vault import issue
 from strongroom.vault.admin_calls import OPERATIONS
 from tests.audit import rfc
@@ -410,3 +411,24 @@ def test_the_log_verifies_after_all_of_it(vault: Vault, clock: Clock, reopen: Ca
     assert vault.audit.verify().ok
     assert other.audit.verify().ok
     assert reopen().audit.verify().ok
+
+
+@pytest.mark.requirement("server-connections")
+@pytest.mark.parametrize("text", ["x" * 20_000, "字" * 8_000])
+def test_a_put_that_takes_long_to_index_leaves_the_event_loop(vault: Vault, cap: Token, text: str) -> None:
+    lines = (strongroom.NewLine(text=text, namespace="travel"),)
+    assert next(vault.door(cap).doing(api.Put(lines=lines))) == SlowStep("local/alice")
+    short = (strongroom.NewLine(text="short", namespace="travel"),)
+    assert isinstance(next(vault.door(cap).doing(api.Put(lines=short))), Pending)
+
+
+@pytest.mark.requirement("server-connections")
+def test_what_another_process_wrote_is_not_taken_in_on_the_event_loop(
+    vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys
+) -> None:
+    with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other:
+        with other.together() as nothing_new:
+            assert nothing_new
+        vault.memory(cap).put("a line", namespace="travel")
+        with other.together() as nothing_new:
+            assert not nothing_new

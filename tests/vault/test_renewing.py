@@ -13,7 +13,9 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault, api
 from strongroom.caps import chain
-from strongroom.errors import BY_REASON
+from strongroom.errors import BY_REASON, CapRevoked
+from strongroom.memory.vault_records import REVOKED
+from strongroom.store import PutNew
 from strongroom.vault import issue
 from tests.conftest import Clock
 from tests.vault.tools import (
@@ -319,3 +321,19 @@ def test_a_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeyp
     newest = renewed(vault, renewed(vault, renewable(vault)))
     assert refusal(lambda: renewed(vault, newest)).reason == "invalid_request"
     assert standing(vault, newest) == ""
+
+
+@pytest.mark.requirement("renew-race", "renew-lineage")
+def test_nobody_renews_once_any_cap_that_theirs_came_from_is_revoked(vault: Vault) -> None:
+    """Also while the caps in between have not been reached yet: else who is quick outruns who revokes."""
+    first = vault.mint(actor="local/alice", ops=["get", "renew"], namespaces=["travel"], ttl=3600)
+    newest = first
+    for _ in range(3):
+        newest = vault.memory(newest).renew()
+    link = chain.parse(first).links[0].id
+    vault._clerk.admin.record_owner("revoke", [PutNew(REVOKED + link, b"")], links=[link])
+    with pytest.raises(CapRevoked):
+        vault.memory(newest).renew()
+    vault.revoke(first)
+    with pytest.raises(CapRevoked):
+        vault.memory(newest).get("x")

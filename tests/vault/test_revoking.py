@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import strongroom
-from strongroom import Token, Vault, api
-from strongroom.errors import AuditUnavailable
+from strongroom import FileKeys, Token, Vault, api
+from strongroom.caps import chain
+from strongroom.errors import AuditUnavailable, CapRevoked
 from strongroom.memory import cap_records
+from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.replica import Replica
 from strongroom.store import Commit
-from tests.conftest import Clock
+from tests.conftest import NAMESPACES, Clock
 from tests.vault.tools import (
     ALICE,
     BOB,
@@ -334,3 +337,41 @@ def test_erasing_an_actor_removes_the_records_of_its_renewals(vault: Vault) -> N
     vault.revoke(token)
     assert standing(vault, his) == "cap_revoked"
     assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("gate-recheck", "renew-lineage")
+@pytest.mark.parametrize("call", [api.Get(query="x"), api.List(), api.Forget(namespaces=("travel",))], ids=str)
+def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhile(
+    vault: Vault,
+    cap: Token,
+    tmp_path: Path,
+    keys: FileKeys,
+    monkeypatch: pytest.MonkeyPatch,
+    call: api.Call[object],
+) -> None:
+    vault.memory(cap).put("a line", namespace="travel")
+    real = CachedNamespace.portions
+
+    def slow(self: CachedNamespace) -> Iterator[None]:
+        yield from real(self)
+        vault.revoke(cap)
+
+    monkeypatch.setattr(CachedNamespace, "portions", slow)
+    with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other, pytest.raises(CapRevoked):
+        other.door(cap).call(call)
+    monkeypatch.undo()
+    fresh = vault.mint(actor="local/alice", ops=["list"], namespaces=NAMESPACES)
+    assert [line.namespace for line in vault.memory(fresh).list().lines] == ["travel"]
+
+
+@pytest.mark.requirement("admin-within", "admin-list")
+def test_an_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: Vault) -> None:
+    token = vault.mint(
+        actor_scope="local/", ops=["mint", "revoke"], namespaces=["travel"], data_class="admin", ttl=3600
+    )
+    private = vault.mint(actor="local/alice", ops=["get"], namespaces=["personal", "travel"], ttl=3600)
+    link = chain.parse(private).links[0].id
+    door = vault.door(token)
+    assert link not in [record.link for record in door.call(api.ListCaps()).caps]
+    with pytest.raises(strongroom.errors.LineNotFound):
+        door.call(api.Revoke(link=link))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from strongroom.errors import StoreUnavailable
 from strongroom.hermes.provider import conversation
 from strongroom.hermes.provider.conversation import ConversationState, Sessions
 from strongroom.model import Actor, LineId, Namespace
+from tests.hermes.provider.conftest import ALLERGY, TRIP, Wired, history, say
+from tests.hermes.provider.people import ALICE, CHAT, FLIGHT, JOINED, OFF, namespace_of, said
 
 ACTOR = Actor("hermes/default/owner")
 PERSONAL, TRAVEL, WORK = Namespace("personal"), Namespace("travel"), Namespace("work")
@@ -179,3 +182,96 @@ def test_only_the_oldest_files_are_tidied_away(tmp_path: Path, monkeypatch: pyte
         True,
         True,
     ]
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_off_the_record_outlasts_a_change_of_who_is_who(wired: Wired, restarted: bool) -> None:
+    agent = wired.agent(**CHAT)
+    say(agent, OFF)
+    wired.write(JOINED)
+    if restarted:
+        wired.forget_process()
+        agent = wired.agent(**CHAT)
+    say(agent, "I am leaving my job")
+    assert said(wired) == said(wired, ALICE) == []
+    say(agent, "we are back on the record")
+    say(agent, TRIP)
+    assert TRIP in said(wired)
+
+
+@pytest.mark.requirement("hermes-taint-durable")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_how_private_a_conversation_is_outlasts_a_change_of_who_is_who(wired: Wired, restarted: bool) -> None:
+    agent = wired.agent(**CHAT)
+    say(agent, ALLERGY)
+    wired.write(JOINED)
+    if restarted:
+        wired.forget_process()
+        agent = wired.agent(**CHAT)
+    say(agent, FLIGHT, "Your flight: beware of the nuts")
+    assert namespace_of(wired, "beware") == "personal"
+    assert namespace_of(wired, "flight to Rome") == "travel"
+
+
+@pytest.mark.requirement("hermes-people")
+def test_what_was_said_as_one_person_is_not_taken_back_as_another(wired: Wired) -> None:
+    agent = wired.agent(**CHAT)
+    say(agent, "said as myself")
+    wired.write(JOINED)
+    say(agent, "said as the owner")
+    agent.on_session_switch("s1", rewound=True)
+    assert (said(wired, ALICE), said(wired)) == (["said as myself"], [])
+
+
+@pytest.mark.requirement("hermes-taint-durable")
+@pytest.mark.parametrize("lost", ["all", "one"])
+def test_a_history_of_which_nothing_is_known_may_hold_anything(wired: Wired, lost: str) -> None:
+    wired.write("[recall]\nlines = 0")
+    say(wired.agent(), ALLERGY)
+    wired.forget_process()
+    if lost == "all":
+        shutil.rmtree(wired.state / "sessions")
+    else:
+        (found,) = (wired.state / "sessions").glob("*.json")
+        found.unlink()
+    agent = wired.agent()
+    say(agent, FLIGHT, "Your flight: beware of the nuts", messages=history(ALLERGY, FLIGHT))
+    assert namespace_of(wired, "beware") == "personal"
+    say(agent, FLIGHT, "The flight leaves at nine", messages=history(ALLERGY, FLIGHT, FLIGHT))
+    assert namespace_of(wired, "at nine") == "personal"
+
+
+def test_a_conversation_that_begins_or_is_known_is_not_made_more_private(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, FLIGHT, "Your flight, noted", messages=history(FLIGHT))
+    say(agent, FLIGHT, "Your flight, once more", messages=history(FLIGHT, FLIGHT))
+    wired.forget_process()
+    say(wired.agent(), FLIGHT, "Your flight, again", messages=history(FLIGHT, FLIGHT, FLIGHT))
+    assert {hit.namespace for hit in wired.lines()} == {"travel"}
+
+
+@pytest.mark.requirement("hermes-taint")
+def test_what_was_shown_counts_also_where_the_turn_is_told_under_another_id(wired: Wired) -> None:
+    wired.put(ALLERGY, "personal")
+    agent = wired.agent()
+    agent.on_turn_start(1, FLIGHT)
+    assert "peanut" in agent.prefetch("what about my peanut allergy")
+    agent.sync_turn(FLIGHT, "Your flight: beware of the nuts", session_id="another")
+    assert namespace_of(wired, "beware") == "personal"
+
+
+@pytest.mark.requirement("hermes-taint-durable")
+def test_a_conversation_whose_file_was_tidied_away_counts_as_the_most_private(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired.write("[recall]\nlines = 0")
+    monkeypatch.setattr(conversation, "FILES_LIMIT", 1)
+    say(wired.agent("old"), ALLERGY)
+    for path in (wired.state / "sessions").iterdir():
+        os.utime(path, (1, 1))
+    say(wired.agent("new"), FLIGHT)
+    wired.home.parts.sessions.tidy()
+    wired.forget_process()
+    say(wired.agent("old"), FLIGHT, "Your flight: beware of the nuts", messages=history(ALLERGY, FLIGHT))
+    assert namespace_of(wired, "beware") == "personal"

@@ -18,7 +18,7 @@ from strongroom.hermes.provider.offline_spool import Spool
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.model import Actor, Line, Millis, NewLine
 from tests.hermes.provider.conftest import OWNER, Served, Wired, say
-from tests.hermes.provider.findings import said
+from tests.hermes.provider.people import said
 
 NOW = Millis(1_779_440_000_000)
 

@@ -374,3 +374,20 @@ def test_a_home_that_is_not_wired_any_more_breaks_no_turn(wired: Wired) -> None:
     (wired.path / "strongroom.toml").unlink()
     assert agent.system_prompt_block() == ""
     assert agent.prefetch("where is my trip?") == ""
+
+
+@pytest.mark.requirement("hermes-kwargs")
+@pytest.mark.parametrize("odd", [None, 7, b"x", ["x"]])
+def test_odd_values_of_a_runtime_break_no_hook_and_lose_no_turn(wired: Wired, odd: Any) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(odd, TRIP)
+    agent.sync_turn(TRIP, "Noted.", session_id=odd, messages=odd, turn_id=odd)
+    assert wired.texts() == [TRIP, "Noted."]
+    agent.on_memory_write("add", "memory", "Likes tea", metadata=odd)
+    agent.on_memory_write(odd, odd, odd)
+    agent.on_delegation(odd, odd)
+    assert agent.on_pre_compress(odd) == ""
+    agent.on_session_switch(odd, parent_session_id=odd, reset=False)
+    agent.on_session_end(odd)
+    say(agent, "hello")
+    assert "hello" in wired.texts()

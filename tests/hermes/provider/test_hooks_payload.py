@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 
 from strongroom.errors import BodyTooLarge, CapExpired, CapRevoked, InvalidRequest, ServerUnavailable, StrongroomError
 from strongroom.hermes.hooks import hook_payload, tool_verdict
+from strongroom.hermes.hooks.guarded_home import Bound
 from strongroom.hermes.hooks.hook_payload import Payload
+from tests.hermes.provider.conftest import ALLERGY, Wired
 
 CALL = Payload(event="pre_tool_call", tool="terminal", arguments={"command": "ls"}, session="s1", cwd="/")
 
@@ -188,3 +191,28 @@ def test_the_digest_does_not_depend_on_the_order_of_names(one: Any, other: Any, 
 @pytest.mark.parametrize(("text", "verdict"), [("", {}), ("x", {"context": "<memory-context>\nx\n</memory-context>"})])
 def test_what_is_remembered_is_handed_over_in_a_fence(text: str, verdict: dict[str, str]) -> None:
     assert tool_verdict.inject(CALL, lambda _: text) == verdict
+
+
+@pytest.mark.requirement("hermes-hook-check-arguments")
+@pytest.mark.parametrize("name", ["memory-inject", "audit", "check"])
+def test_a_tool_may_not_call_a_hook(wired: Wired, name: str) -> None:
+    document = '{"extra":{"user_message":"allergy","platform":"cli"}}'
+    command = f"echo '{document}' | strongroom hook {name}"
+    assert Bound(wired.path).reached(Payload(tool="terminal", arguments={"command": command})) is not None
+
+
+@pytest.mark.requirement("hermes-hook-inject")
+@pytest.mark.parametrize(("source", "is_shown"), [("telegram", False), ("cli", True)])
+def test_a_hook_does_not_take_a_chat_for_the_command_line(wired: Wired, source: str, is_shown: bool) -> None:
+    wired.put(ALLERGY, "personal")
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
+        database.execute("CREATE TABLE sessions (id TEXT, source TEXT, user_id TEXT)")
+        database.execute("INSERT INTO sessions VALUES ('s1', ?, '666')", (source,))
+    database.close()
+    document = Payload(session="s1", extra={"user_message": "my peanut allergy", "platform": "cli"})
+    if is_shown:
+        assert "peanut" in Bound(wired.path).recall(document)
+    else:
+        with pytest.raises(InvalidRequest):
+            Bound(wired.path).recall(document)

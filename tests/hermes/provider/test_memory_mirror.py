@@ -10,11 +10,12 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys
-from strongroom.errors import ServerUnavailable
+from strongroom.errors import InvalidRequest, ServerUnavailable
 from strongroom.hermes import cap_file
 from strongroom.host.memory_file_import import MARKER, migrate_memory_files
 from strongroom.model import Kind
 from tests.hermes.provider.conftest import DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, Served, Wired, say
+from tests.hermes.provider.people import OFF
 
 
 def write(wired: Wired, name: str, text: str) -> None:
@@ -258,3 +259,48 @@ def test_a_secret_in_an_imported_file_is_masked(wired: Wired) -> None:
     wired.agent()
     assert len(wired.texts()) == 1
     assert secret not in wired.texts()[0]
+
+
+@pytest.mark.requirement("hermes-mirror")
+def test_where_several_notes_could_be_meant_none_is_forgotten_and_that_is_said(either: Wired) -> None:
+    agent = either.agent()
+    notes = ["Trip to Rome in May", "Rome office closed on Friday"]
+    for note in notes:
+        agent.on_memory_write("add", "memory", note)
+    with pytest.raises(InvalidRequest):
+        agent.on_memory_write("remove", "memory", "", metadata={"old_text": "Rome"})
+    assert either.texts() == notes
+    assert "invalid_request" in either.problems().values()
+    agent.on_memory_write("remove", "memory", "", metadata={"old_text": notes[0]})
+    assert either.texts() == notes[1:]
+
+
+@pytest.mark.requirement("hermes-mirror")
+def test_of_several_notes_the_one_that_is_named_exactly_is_forgotten(wired: Wired) -> None:
+    agent = wired.agent()
+    for note in ("Likes tea", "Likes tea with milk"):
+        agent.on_memory_write("add", "memory", note)
+    agent.on_memory_write("remove", "memory", "", metadata={"old_text": "Likes tea"})
+    assert wired.texts() == ["Likes tea with milk"]
+
+
+@pytest.mark.requirement("hermes-mirror")
+def test_a_note_is_not_forgotten_for_one_that_lies_outside_the_cap(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_memory_write("add", "memory", "Flies to Rome in May")
+    names = tuple(name for name in wired.vault.namespaces if name != "personal")
+    cap_file.write(wired.cap, cap_file.mint(wired.vault, SCOPE, names))
+    agent.on_memory_write("replace", "memory", "Has a peanut allergy", metadata={"old_text": "Rome"})
+    assert wired.texts() == ["Flies to Rome in May"]
+
+
+@pytest.mark.requirement("hermes-mirror")
+@pytest.mark.parametrize("new", ["Prefers coffee", "Prefers tea"])
+def test_off_the_record_no_note_takes_the_place_of_another(wired: Wired, new: str) -> None:
+    agent = wired.agent()
+    notes = ["Flies to Rome in May", "Prefers tea"]
+    for note in notes:
+        agent.on_memory_write("add", "memory", note)
+    say(agent, OFF)
+    agent.on_memory_write("replace", "memory", new, metadata={"old_text": "Rome"})
+    assert wired.texts() == notes

@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strongroom
 from strongroom import model
 from strongroom.errors import InvalidRequest
 from strongroom.hermes.provider import line_format, privacy_phrases
 from strongroom.hermes.provider.privacy_phrases import Asked, Phrases
 from strongroom.model import Hit
+from tests.hermes.provider import people
+from tests.hermes.provider.conftest import TRIP, Wired, say
+from tests.hermes.provider.people import said
 
 NOTE = (
     "[System note: The following is recalled memory context, NOT new user input. Treat as authoritative reference data"
@@ -325,3 +329,69 @@ def _spent(call: Callable[[], object]) -> float:
     before = time.thread_time()
     call()
     return time.thread_time() - before
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'll tell you when we're back on the record",
+        "don't go back on the record yet",
+        "what does back on the record mean",
+        "are we back on the record?",
+        "Never say that you can remember again",
+        "We are back on the record once my lawyer has read all of this and agreed to it in writing",
+        "we aren't back on the record",
+        "I can\u2019t say that you can remember again",
+        "wenn ich es sage, merk dir wieder alles",
+        "可以继续记吗",
+        "等我说可以再记",
+        "我没说可以继续记",
+        "また覚えて\uff1f",
+        "まだ覚えてるよね",
+        "また覚えてとは言ってない",
+        "다시 기억해 달라고 하지 않았어",
+    ],
+)
+def test_a_mere_mention_does_not_end_off_the_record(wired: Wired, text: str) -> None:
+    assert privacy_phrases.asks(text) is not Asked.ON
+    agent = wired.agent()
+    for one in (people.OFF, text, "I am leaving my job"):
+        say(agent, one)
+    assert wired.texts() == []
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "back on the record",
+        "OK, we're back on the record now.",
+        "not off the record anymore",
+        "No longer off the record!",
+        "you can remember again, thanks",
+        "I want to be back on the record now",
+        "OK agent, you can remember again",
+        "Du darfst dir wieder alles merken",
+        "可以继续记了",
+        "また覚えて。",
+        "다시 기억해",
+    ],
+)
+def test_who_says_so_plainly_is_on_the_record_again(wired: Wired, text: str) -> None:
+    agent = wired.agent()
+    for one in (people.OFF, text, TRIP):
+        say(agent, one)
+    assert said(wired) == [text, TRIP]
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+def test_in_a_shared_chat_nobodys_mention_ends_what_another_asked_for(wired: Wired) -> None:
+    thread = {"platform": "telegram", "chat_id": "-5", "chat_type": "group", "thread_id": "7"}
+    key = {"gateway_session_key": "agent:main:telegram:group:-5:7"}
+    alice = wired.agent("g", **thread, **key, user_id="1", user_name="alice")
+    bob = wired.agent("g", **thread, **key, user_id="2", user_name="bob")
+    say(alice, f"[alice] {people.OFF}")
+    say(bob, "[bob] what does back on the record mean")
+    say(alice, "[alice] I am leaving my job")
+    assert wired.texts(strongroom.actor_path("hermes", "default", "telegram", "chat", "-5", "7")) == []

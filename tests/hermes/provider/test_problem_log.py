@@ -13,7 +13,7 @@ from strongroom.hermes.provider import problem_log
 from strongroom.hermes.provider.offline_spool import Spool
 from strongroom.hermes.provider.problem_log import ProblemLog
 from strongroom.model import Millis
-from tests.hermes.provider.conftest import Served, say
+from tests.hermes.provider.conftest import TRIP, Served, Wired, say
 
 
 def now() -> Millis:
@@ -160,3 +160,35 @@ def test_a_turn_of_which_nothing_is_left_is_said_and_counted(remote: Served, mon
     agent.shutdown()
     assert "a turn was lost" in problem_log.read(remote.state)["keeping"].message
     assert problem_log.read_counts(remote.state)["turns lost"] == 1
+
+
+def test_counts_outlast_the_process_and_add_up(wired: Wired) -> None:
+    say(wired.agent(), TRIP)
+    wired.forget_process()
+    say(wired.agent("s2"), "When do I fly to Chengdu?", "On May 25")
+    found = problem_log.read_counts(wired.state)
+    assert (found["kept"], found["recalled"]) == (4, 1)
+    assert b"Chengdu" not in (wired.state / problem_log.COUNTS).read_bytes()
+    assert [path.name for path in wired.state.iterdir() if path.name.startswith(".counts")] == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"kept": "x"}', b"\xff"])
+def test_damaged_counts_begin_anew_and_break_nothing(wired: Wired, damage: bytes) -> None:
+    wired.state.mkdir(parents=True)
+    (wired.state / problem_log.COUNTS).write_bytes(damage)
+    say(wired.agent(), TRIP)
+    assert problem_log.read_counts(wired.state) == {"kept": 2}
+
+
+def test_counts_are_saved_after_a_turn_and_at_the_end_and_not_after_every_turn(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    assert problem_log.read_counts(wired.state) == {"kept": 2}
+    say(agent, "two")
+    assert problem_log.read_counts(wired.state) == {"kept": 2}
+    wired.home.tended -= 60
+    say(agent, "three")
+    assert problem_log.read_counts(wired.state) == {"kept": 6}
+    say(agent, "four")
+    agent.shutdown()
+    assert problem_log.read_counts(wired.state) == {"kept": 8}

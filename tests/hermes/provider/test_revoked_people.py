@@ -10,7 +10,7 @@ from strongroom.hermes.provider.actor_caps import KEEPS
 from strongroom.hermes.provider.delivery import begin_anew
 from strongroom.model import Millis
 from tests.hermes.provider.conftest import DM, OWNER, SCOPE, Served, Wired, say
-from tests.hermes.provider.findings import ALICE, BOB, BOBS, both_wait, said
+from tests.hermes.provider.people import ALICE, BOB, BOBS, both_wait, said
 
 pytestmark = pytest.mark.requirement("hermes-revoked-waits")
 

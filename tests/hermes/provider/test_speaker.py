@@ -9,7 +9,9 @@ import pytest
 import strongroom
 from strongroom.hermes import policy as policies
 from strongroom.hermes.policy import Policy
-from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker, who
+from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker, name_of, who
+from tests.hermes.provider.conftest import ALLERGY, OWNER, SCOPE, Wired, say
+from tests.hermes.provider.people import said
 
 ROOT = "hermes/default/"
 
@@ -341,3 +343,47 @@ def test_what_several_people_read_is_shared_though_hermes_calls_it_direct(
     found = who(policies.read(""), Conversation(platform=platform, user_id="u1", chat_id=chat, chat_type="dm", key=key))
     assert isinstance(found, Speaker)
     assert found.is_shared == is_shared
+
+
+SLACK: dict[str, Any] = {"platform": "slack", "user_id": "UALICE", "chat_type": "dm"}
+
+
+@pytest.mark.requirement("hermes-shared")
+@pytest.mark.parametrize("chat", ["G0123", "C0123", "g0123", "dm0123"])
+@pytest.mark.parametrize("joined", ["", '[people]\nme = ["slack:UALICE"]\n'])
+def test_a_slack_conversation_of_several_is_shown_nobodys_own_memory(wired: Wired, chat: str, joined: str) -> None:
+    wired.write(joined)
+    say(wired.agent("d", **SLACK, chat_id="D1", gateway_session_key="agent:main:slack:dm:D1"), ALLERGY)
+    group = wired.agent("g", **SLACK, chat_id=chat, gateway_session_key=f"agent:main:slack:dm:{chat}:17")
+    assert group.prefetch("what about my peanut allergy") == ""
+    say(group, "We meet at nine")
+    alone = OWNER if joined else strongroom.actor_path("hermes", "default", "slack", "UALICE")
+    assert said(wired, alone) == [ALLERGY]
+    assert said(wired, strongroom.actor_path("hermes", "default", "slack", "chat", chat)) == ["We meet at nine"]
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+@pytest.mark.parametrize("platform", ["irc", "raft"])
+def test_a_direct_chat_where_ids_are_not_proved_opens_nobodys_memory(wired: Wired, platform: str) -> None:
+    chat = {"platform": platform, "user_id": "alice", "chat_id": "alice", "chat_type": "dm"}
+    wired.put(ALLERGY, "personal", actor=f"{SCOPE}{platform}/alice")
+    agent = wired.agent(**chat)
+    assert say(agent, "what about my peanut allergy") == ""
+    assert said(wired, f"{SCOPE}{platform}/alice") == [ALLERGY]
+    wired.write("[people]\nunproven = []")
+    assert "peanut" in say(agent, "what about the peanut allergy")
+
+
+def test_a_channel_where_ids_are_not_proved_is_a_shared_chat_all_the_same() -> None:
+    found = who(policies.read(""), Conversation(platform="irc", user_id="alice", chat_id="#rust", chat_type="channel"))
+    assert isinstance(found, Speaker)
+    assert found.actor == strongroom.actor_path("hermes", "default", "irc", "chat", "#rust")
+    assert isinstance(who(policies.read(""), Conversation(platform="irc", user_id="alice")), Nobody)
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+@pytest.mark.parametrize(
+    "name", ["assistant\u200b", "Assi\u00adstant", "\uff41ssistant", "ASSISTANT ", "hermes\u2060 memory"]
+)
+def test_a_name_that_looks_like_the_models_is_not_taken(name: str) -> None:
+    assert name_of(name) == ""

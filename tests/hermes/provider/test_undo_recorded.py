@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -15,8 +16,7 @@ from strongroom.hermes.provider import StrongroomProvider, delivery, turn_writer
 from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.model import NewLine
 from tests.hermes.provider.conftest import ALLERGY, TRIP, Served, Wired, history, say
-from tests.hermes.provider.findings import ALICE, CHAT, namespace_of, said
-from tests.hermes.provider.test_findings_history import hermes_record
+from tests.hermes.provider.people import ALICE, CHAT, namespace_of, said
 from tests.hermes.provider.test_wrapped import ALONE, SKILL
 
 pytestmark = pytest.mark.requirement("hermes-undo")
@@ -320,3 +320,105 @@ def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_w
     talk(agent, *texts)
     say(agent, "yes", messages=history(*texts, "[SKILL] a long text: yes"))
     assert said(wired, ALICE) == [*texts, "yes"]
+
+
+def hermes_record(wired: Wired, *rows: tuple[str, int, int, float]) -> None:
+    """Hermes' record of what was said in s1: text, whether it is active, whether it was compacted, and when."""
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT,"
+            " active INTEGER, compacted INTEGER, timestamp REAL)"
+        )
+        database.execute("DELETE FROM messages")
+        database.executemany(
+            "INSERT INTO messages (session_id, role, content, active, compacted, timestamp)"
+            " VALUES ('s1', 'user', ?, ?, ?, ?)",
+            rows,
+        )
+    database.close()
+
+
+FIVE = [f"Trip {number} is on May {number}" for number in range(1, 6)]
+
+
+@pytest.fixture
+def talked(wired: Wired) -> Wired:
+    """A chat in which five things were said."""
+    agent = wired.agent("s1", **CHAT)
+    for number in range(5):
+        say(agent, FIVE[number], messages=history(*FIVE[: number + 1]))
+    assert said(wired, ALICE) == FIVE
+    return wired
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_an_empty_history_takes_back_one_turn_at_most(talked: Wired) -> None:
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE[:4], "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+@pytest.mark.parametrize("left", [(), FIVE[:4], FIVE[:2]])
+def test_what_hermes_does_not_call_undone_is_not_forgotten(talked: Wired, left: tuple[str, ...]) -> None:
+    hermes_record(talked, *((text, 1, 0, time.time()) for text in FIVE))
+    say(talked.agent("s1", **CHAT), "hello", messages=history(*left, "hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_what_a_compression_dropped_is_not_forgotten(talked: Wired) -> None:
+    hermes_record(talked, *((text, 0, 1, time.time()) for text in FIVE))
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_a_record_that_cannot_be_read_takes_nothing_back(talked: Wired) -> None:
+    (talked.path / "state.db").write_bytes(b"no database at all, " * 100)
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+@pytest.mark.parametrize("kept", [0, 3])
+def test_what_hermes_calls_undone_is_forgotten(talked: Wired, kept: int) -> None:
+    hermes_record(talked, *((text, int(number < kept), 0, time.time()) for number, text in enumerate(FIVE)))
+    say(talked.agent("s1", **CHAT), "hello", messages=history(*FIVE[:kept], "hello"))
+    assert said(talked, ALICE) == [*FIVE[:kept], "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_words_that_were_undone_and_said_again_stay_after_a_restart(wired: Wired) -> None:
+    """The first was undone; the second was kept, and is in a summary by now."""
+    say(wired.agent("s1", **CHAT), TRIP, messages=history(TRIP))
+    now = time.time()
+    hermes_record(wired, (TRIP, 0, 0, now - 60), (TRIP, 0, 1, now))
+    wired.forget_process()
+    summed = history("[CONTEXT COMPACTION] The trip was noted.", "hello again")
+    say(wired.agent("s1", **CHAT), "hello again", messages=summed)
+    assert TRIP in said(wired, ALICE)
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_words_that_were_undone_and_said_again_stay_when_the_history_is_empty(wired: Wired) -> None:
+    agent = wired.agent("s1", **CHAT)
+    say(agent, TRIP, messages=history(TRIP))
+    now = time.time()
+    hermes_record(wired, (TRIP, 0, 0, now - 60), (TRIP, 1, 0, now))
+    say(agent, "hello", messages=history("hello"))
+    assert said(wired, ALICE) == [TRIP, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_of_two_turns_of_the_same_words_the_one_that_was_undone_goes(wired: Wired) -> None:
+    """Nobody noticed the undo before the restart, and the other of the two is in a summary by now."""
+    agent = wired.agent("s1", **CHAT)
+    say(agent, "go on", "first")
+    say(agent, "go on", "second")
+    first, second = [hit.time.timestamp() for hit in wired.lines(ALICE) if hit.text == "go on"]
+    hermes_record(wired, ("go on", 0, 1, first + 0.001), ("go on", 0, 0, second + 0.001))
+    wired.forget_process()
+    summed = history("[CONTEXT COMPACTION] It went on.", "hello again")
+    say(wired.agent("s1", **CHAT), "hello again", messages=summed)
+    assert wired.texts(ALICE) == ["go on", "first", "hello again", "Noted."]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.errors import KeyUnavailable
+from strongroom.errors import InvalidRequest, KeyUnavailable
+from strongroom.hermes import policy as policies
 from strongroom.hermes.provider.user_accounts import FILE, ID_KEY, Accounts
 from tests.hermes.provider.conftest import SCOPE, Served, Wired, say
-from tests.hermes.provider.findings import said
+from tests.hermes.provider.people import said
 
 BOTH = {"platform": "signal", "user_id": "+1", "user_id_alt": "uuid-1", "chat_id": "1", "chat_type": "dm"}
 PLAIN = {**BOTH, "user_id_alt": ""}
@@ -146,3 +147,11 @@ def test_while_the_server_is_away_the_name_of_the_version_before_is_taken(remote
     remote.start()
     say(remote.agent("b", **BOTH), "hello")
     assert said(remote, f"{SCOPE}signal/uuid-1") == ["My trip to Chengdu is on May 25", "hello"]
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+@pytest.mark.parametrize("table", ['me = ["irc:alice"]', '[people.aliases]\nann = ["raft:bridge"]'])
+def test_an_account_that_anybody_may_take_cannot_be_joined(table: str) -> None:
+    with pytest.raises(InvalidRequest):
+        policies.read(f"[people]\n{table}")
+    assert policies.read(f"[people]\nunproven = []\n{table}").unproven == frozenset()

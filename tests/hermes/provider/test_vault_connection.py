@@ -17,6 +17,7 @@ from strongroom.hermes.provider import vault_connection as doors
 from strongroom.hermes.provider.vault_connection import VaultConnection, open_connection
 from strongroom.model import Actor, NewLine
 from tests.hermes.provider.conftest import TRIP, Served, Wired, say
+from tests.hermes.provider.people import said
 
 
 def test_agents_of_one_place_share_one_way(wired: Wired) -> None:
@@ -181,3 +182,30 @@ def test_a_passphrase_comes_from_the_file_that_the_owner_named(tmp_path: Path, m
 def test_a_way_shows_its_place_and_no_cap(wired: Wired) -> None:
     assert "vault" in repr(wired.home.way)
     assert repr(wired.home.parts.caps) == "<caps of a home>"
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_a_turn_waits_while_the_vault_is_gone_from_its_place(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    (wired.base / "vault").rename(wired.base / "away")
+    say(agent, TRIP)
+    assert wired.waiting() == 1
+    assert "keeping" in wired.problems()
+    (wired.base / "away").rename(wired.base / "vault")
+    say(agent, "hello")
+    assert wired.waiting() == 0
+    assert said(wired) == ["one", TRIP, "hello"]
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_a_turn_goes_to_the_vault_that_is_at_the_place_now(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    shutil.copytree(wired.base / "vault", wired.base / "copy")
+    (wired.base / "vault").rename(wired.base / "away")
+    (wired.base / "copy").rename(wired.base / "vault")
+    say(agent, TRIP)
+    say(agent, "hello")
+    wired.forget_process()
+    assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")

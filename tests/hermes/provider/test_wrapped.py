@@ -6,7 +6,7 @@ import pytest
 
 from strongroom.hermes.provider import privacy_phrases
 from tests.hermes.provider.conftest import DM, TRIP, Wired, say
-from tests.hermes.provider.findings import ALICE, said
+from tests.hermes.provider.people import ALICE, said
 
 HEAD = '[IMPORTANT: The user has invoked the "review" skill, indicating they want you to follow its instructions. '
 ALONE = f"{HEAD}The full skill content is loaded below.]\n\nAlways begin with the pelican.\n\n[Skill directory: /s]"

@@ -11,6 +11,7 @@ from strongroom import errors
 from strongroom.engines.recency import Recency
 from strongroom.memory.line_cache.cache import Batch, LineCache, Load
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
+from tests.memory.line_cache.shelves import shelf_of
 
 DEADLOCK = 60.0
 MANY = 1 << 40
@@ -187,3 +188,30 @@ def test_a_load_is_charged_once() -> None:
     load.finish()
     assert load.charge() > 0
     assert load.charge() == 0
+
+
+class _Endless:
+    """Lines that never end, as on a very large shelf."""
+
+    def __init__(self) -> None:
+        self.started = threading.Event()
+
+    def batches(self) -> Iterator[Batch]:
+        while True:
+            self.started.set()
+            yield Batch(())
+
+    def read(self, name: LineId) -> Line | None:
+        return None
+
+
+@pytest.mark.requirement("recall-patience")
+def test_closing_ends_what_loads_in_the_background() -> None:
+    """A thread that outlives its vault can crash the process at exit."""
+    shelves = LineCache(Recency(), 1 << 20)
+    source = _Endless()
+    before = threading.active_count()
+    shelf_of(shelves, "a/", b"birth", lambda: source, 0.0)
+    source.started.wait(60)
+    shelves.close()
+    assert threading.active_count() == before

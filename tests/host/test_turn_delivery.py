@@ -1,4 +1,4 @@
-"""What an attacker and a new user of the host found, each as it must be."""
+"""A turn on its way to the provider: its name, its home, and what hangs, forks or ends meanwhile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from strongroom.errors import InvalidRequest, JournalUnavailable
-from strongroom.host import AgentSession, Host, MemoryProvider, Recovered, User, home_paths
-from strongroom.host.cache.settings_fingerprint import fingerprint
-from strongroom.host.turn_journal.journal import Journal
-from strongroom.host.turn_journal.record_format import Turn
-from tests.host.doubles import PATIENCE, SHORT, Held, Recorder, Seen, hosted, session
+from strongroom.errors import InvalidRequest
+from strongroom.host import AgentSession, Host, MemoryProvider, Recovered
+from tests.host.doubles import PATIENCE, SHORT, Held, Recorder, hosted, session
 
 KEY = bytes(32)
 
@@ -163,64 +160,6 @@ def test_a_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp
         assert later.threads <= 4
         hanging.release.set()
     provider.release.set()
-
-
-@pytest.mark.requirement("cache-two-users")
-def test_two_halves_of_a_pair_are_not_the_sign_they_would_make() -> None:
-    whole, halves = User("\U0001f600"), User("\ud83d\ude00")
-    assert fingerprint([whole.id], KEY) != fingerprint([halves.id], KEY)
-
-
-def test_an_id_of_one_kind_is_never_the_same_id_of_another(tmp_path: Path) -> None:
-    known: list[dict[str, Any]] = [
-        {"user_id": "7"},
-        {"user_id": "9", "user_id_alt": "7"},
-        {"gateway_session_key": "7"},
-        {"chat_id": "7"},
-        {"chat_id": "7", "chat_type": "group"},
-        {"gateway_session_key": "7", "chat_type": "group"},
-        {"chat_type": "group"},
-    ]
-    homes = [home_paths.builtin(tmp_path, AgentSession("s", **one)) for one in known]
-    assert len({*homes, tmp_path / "memories"}) == len(known) + 1
-    assert home_paths.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes
-
-
-@pytest.mark.requirement("host-fenced-once")
-def test_what_was_shown_is_in_no_message_that_is_kept(tmp_path: Path) -> None:
-    seen = Seen()
-    with hosted(tmp_path, Recorder(seen, answers={"prefetch": "old line"})) as host:
-        memory = host.manager(session())
-        shown = memory.prefetch("q")
-        memory.sync_turn(f"q\n\n{shown}", shown, messages=[{"role": "user", "content": f"q\n\n{shown}"}])
-        memory.end()
-    ((user, assistant), keywords) = seen.of("sync_turn")[0]
-    assert (user, keywords["messages"]) == ("q", [{"role": "user", "content": "q\n\n"}])
-    assert "old line" not in assistant
-
-
-@pytest.mark.requirement("host-sync-durable")
-def test_after_a_sync_that_failed_nothing_of_it_is_acknowledged_and_the_rest_is_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def turn(user: str) -> Turn:
-        return Turn("p", "s", {}, user, "a", "s")
-
-    journal = Journal(tmp_path / "journal", KEY, "run1", 1 << 20)
-    journal.append(turn("kept"))
-    file = os.stat(journal._path).st_ino
-    with monkeypatch.context() as patch:
-
-        def fail(_: int) -> None:
-            raise OSError(5, "Input/output error")
-
-        patch.setattr(os, "fdatasync", fail)
-        with pytest.raises(JournalUnavailable):
-            journal.append(turn("lost"))
-    journal.append(turn("next"))
-    assert os.stat(journal._path).st_ino != file  # the pages of the old one are not to be trusted
-    assert len(journal) == 2
-    journal.close()
 
 
 def test_a_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_are_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from strongroom.hermes.provider.provider_home import HomeView, ProviderHome, mil
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis, NewLine
 from tests.hermes.provider.conftest import DM, OWNER, SCOPE, TRIP, Served, Wired, say
-from tests.hermes.provider.findings import ALICE, BOB, BOBS, both_wait, said, undo
+from tests.hermes.provider.people import ALICE, BOB, BOBS, both_wait, said, undo
 
 # One person's erasure.
 

@@ -75,7 +75,7 @@ def test_calls_run_beside_each_other_and_off_the_loop(vault: Vault, cap: Token) 
     assert asyncio.run(steps()) == [[], [], []]
 
 
-def test_a_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Token) -> None:
+def test_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Token) -> None:
     later = AsyncMemory(vault.memory(cap))
     with pytest.raises(TypeError):
         asyncio.run(later.get("x", actor="local/bob"))  # type: ignore[call-arg]
@@ -96,5 +96,5 @@ def test_with_another_cap_it_is_another_memory_to_be_awaited(vault: Vault, cap: 
     assert asyncio.run(later.put("x")).namespace == "travel"
 
 
-def test_a_repr_shows_no_cap(vault: Vault, cap: Token) -> None:
+def test_repr_shows_no_cap(vault: Vault, cap: Token) -> None:
     assert cap not in repr(AsyncMemory(vault.memory(cap)))

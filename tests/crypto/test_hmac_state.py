@@ -48,7 +48,7 @@ def test_threads_may_share_it() -> None:
 
 
 @given(raw=st.binary(min_size=32, max_size=32), text=st.binary(max_size=100))
-def test_a_kept_key_seals_and_opens_as_its_bytes_do(raw: bytes, text: bytes) -> None:
+def test_kept_key_seals_and_opens_as_its_bytes_do(raw: bytes, text: bytes) -> None:
     key = Key(raw)
     assert key == raw
     sealed = [seal(key, text, b"a place", SALT), seal(key, text, b"a place", SALT), seal(raw, text, b"a place", SALT)]

@@ -43,7 +43,7 @@ def test_what_is_no_bundle_is_refused(garbage: bytes) -> None:
 
 @pytest.mark.requirement("inbox-sealed")
 @given(st.integers(0, 8 * len(SEALED) - 1))
-def test_a_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
+def test_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
     flipped = bytearray(SEALED)
     flipped[bit // 8] ^= 1 << bit % 8
     assert _reason(inbox.unseal, KEY, bytes(flipped)) == "invalid_request"
@@ -51,12 +51,12 @@ def test_a_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
 
 @pytest.mark.requirement("inbox-sealed")
 @given(st.integers(0, len(SEALED) - 1))
-def test_a_bundle_cut_anywhere_is_refused(end: int) -> None:
+def test_bundle_cut_anywhere_is_refused(end: int) -> None:
     assert _reason(inbox.unseal, KEY, SEALED[:end]) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
-def test_a_bundle_opens_with_its_own_key_alone() -> None:
+def test_bundle_opens_with_its_own_key_alone() -> None:
     assert _reason(inbox.unseal, inbox.new_identity(), SEALED) == "invalid_request"
     assert inbox.unseal(KEY, SEALED) == BUNDLE
     assert b"Chengdu" not in SEALED
@@ -86,7 +86,7 @@ def test_age_never_sees_a_bundle_that_is_too_large_or_has_a_long_header(monkeypa
 
 
 @pytest.mark.requirement("inbox-limits")
-def test_the_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> None:
+def test_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> None:
     def of(size: int) -> Bundle:
         texts = [32_000] * (size // 32_000) + [size % 32_000]
         ids = (f"01JABCDEFGHJKMNPQRSTVWX{number:03d}" for number in range(40))

@@ -160,7 +160,7 @@ def _numbers(found: Sequence[tuple[int, int, float]]) -> list[int]:
     return sorted(number for _, number, _ in found)
 
 
-def test_the_lines_below_are_found_if_nothing_is_wrong() -> None:
+def test_lines_below_are_found_if_nothing_is_wrong() -> None:
     """Else the tests below would hold for the wrong reason."""
     assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset())) == [0, 1, 2]
     assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset(["one", "nobody"]))) == [1, 2]
@@ -241,7 +241,7 @@ def test_words_that_lead_astray_are_refused_and_let_go(place: Any) -> None:
 
 @pytest.mark.parametrize("neighbour", [3, 2**31 - 1, -2, -(2**31)])
 @pytest.mark.parametrize("column", [2, 3])
-def test_a_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) -> None:
+def test_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) -> None:
     columns = _columns()
     for place in range(3):
         columns[column][place] = neighbour

@@ -58,7 +58,7 @@ def _first(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
 @pytest.mark.requirement("recall-pruning")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("k", [1, 5, 20])
-def test_a_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
+def test_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
     indexes = world(seed)
     for query in ASKED:
         assert answer(query, *indexes, k=k) == _first(query, indexes, k)
@@ -67,7 +67,7 @@ def test_a_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
 @pytest.mark.usefixtures("way")
 @pytest.mark.requirement("recall-pruning")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_a_line_that_is_left_out_could_not_have_won_on_any_shelf(examples: int) -> None:
+def test_line_that_is_left_out_could_not_have_won_on_any_shelf(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(30), shelves(5), st.integers(1, 4))
     def prove(first: list[Line], second: list[Line], k: int) -> None:

@@ -143,7 +143,7 @@ def test_one_forget_of_very_many_lines_rewrites_each_pack_once(
 
 
 @pytest.mark.requirement("pack-forget-batched", "fleet-forget-everywhere")
-def test_a_line_is_gone_for_another_worker_before_its_bytes_are(
+def test_line_is_gone_for_another_worker_before_its_bytes_are(
     vault: Vault, memory: Memory, lines: list[str], hours: Hours
 ) -> None:
     memory.forget(ids=[lines[0]])
@@ -160,7 +160,7 @@ def test_a_line_is_gone_for_another_worker_before_its_bytes_are(
 
 
 @pytest.mark.requirement("pack-forget-batched")
-def test_a_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_them_to_the_next_compaction(
+def test_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_them_to_the_next_compaction(
     vault: Vault, memory: Memory, lines: list[str]
 ) -> None:
     cap = vault.mint(actor="local/alice", ops=["forget"], namespaces=["travel"], ttl=600)
@@ -263,7 +263,7 @@ def test_packs_of_tombstones_become_one_that_holds_all_of_them(monkeypatch: pyte
 
 
 @pytest.mark.requirement("pack-tombstones")
-def test_a_pack_of_which_less_than_half_is_gone_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pack_of_which_less_than_half_is_gone_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_plan, "MOST", 4)
     monkeypatch.setattr(compaction_plan, "SMALL", 3)
     made = Shelf()

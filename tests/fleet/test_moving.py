@@ -150,7 +150,7 @@ def test_two_paths_or_two_buckets_are_refused(world: World, cap: Token) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_without_a_vault_is_missing_and_nothing_is_written(world: World) -> None:
+def test_source_without_a_vault_is_missing_and_nothing_is_written(world: World) -> None:
     with pytest.raises(VaultMissing):
         world.move(world.home / "none", TARGET)
     with pytest.raises(VaultMissing):
@@ -160,7 +160,7 @@ def test_a_source_without_a_vault_is_missing_and_nothing_is_written(world: World
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
+def test_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
     strongroom.create(TARGET, keys=FileKeys(world.home / "others")).close()
     before = dict(world.bucket().objects)
     with pytest.raises(VaultExists):
@@ -169,7 +169,7 @@ def test_a_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World,
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_the_rest_of_another_vault_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
+def test_rest_of_another_vault_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
     strongroom.create(TARGET, keys=FileKeys(world.home / "others")).close()
     del world.bucket().objects["vault/format"]
     before = dict(world.bucket().objects)
@@ -179,7 +179,7 @@ def test_the_rest_of_another_vault_is_refused_and_no_vault_appears(world: World,
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_stray_object_at_the_target_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
+def test_stray_object_at_the_target_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
     world.bucket().objects["vault/stray"] = b"\x01stray"
     with pytest.raises(VaultExists):
         world.move(world.file, TARGET)
@@ -187,7 +187,7 @@ def test_a_stray_object_at_the_target_is_refused_and_no_vault_appears(world: Wor
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
+def test_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     other = world.home / "other"
     strongroom.create(other, keys=FileKeys(world.home / "others")).close()
@@ -198,7 +198,7 @@ def test_a_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, c
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, cap: Token) -> None:
+def test_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     place = next(name for name in sorted(world.bucket().objects) if "/lines/" in name and world.bucket().objects[name])
     whole = world.bucket().objects[place]
@@ -209,7 +209,7 @@ def test_a_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, c
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world: World, cap: Token) -> None:
+def test_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world: World, cap: Token) -> None:
     def write() -> None:
         with world.open(world.file) as vault:
             vault.memory(cap).put("in between", namespace="travel")
@@ -223,7 +223,7 @@ def test_a_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world:
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
+def test_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -241,7 +241,7 @@ def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_vault_in_a_file(
+def test_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_vault_in_a_file(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -277,7 +277,7 @@ def _later(late: list[Callable[[], object]], carry_out: Callable[..., object]) -
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap: Token) -> None:
+def test_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     with world.open(TARGET) as vault:
         vault.memory(cap).put("only there", namespace="travel")
@@ -288,7 +288,7 @@ def test_a_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_an_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(world: World, cap: Token) -> None:
+def test_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(world: World, cap: Token) -> None:
     bucket = world.bucket()
 
     def alter() -> None:
@@ -420,7 +420,7 @@ def test_lines_ids_caps_and_log_are_the_same_there_and_back(world: World, cap: T
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_the_migrate_entry_is_the_first_thing_that_is_written(world: World, cap: Token) -> None:
+def test_migrate_entry_is_the_first_thing_that_is_written(world: World, cap: Token) -> None:
     left = 0
     while not world.bucket().objects:
         world.bucket().left, left = left, left + 1
@@ -440,7 +440,7 @@ def test_moving_again_writes_nothing_and_says_so(world: World, cap: Token) -> No
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_the_source_is_left_as_it_was(world: World, cap: Token) -> None:
+def test_source_is_left_as_it_was(world: World, cap: Token) -> None:
     before = world.objects(world.file)
     with world.open(world.file) as vault:
         size = vault.audit.size()
@@ -454,7 +454,7 @@ def test_the_source_is_left_as_it_was(world: World, cap: Token) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_a_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap: Token) -> None:
+def test_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     gone = [name for name, body in world.objects(TARGET).items() if body is None]
     assert sum("/lines/" in name for name in gone) == 3
@@ -463,7 +463,7 @@ def test_a_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_an_intent_that_was_never_carried_out_still_gives_a_log_that_verifies(
+def test_intent_that_was_never_carried_out_still_gives_a_log_that_verifies(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)

@@ -94,12 +94,12 @@ def test_nothing_outside_the_home_is_written_and_only_loopback_is_called(talk: T
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_second_session_recalls_what_a_tool_call_of_the_first_one_stored(talk: Talk) -> None:
+def test_second_session_recalls_what_a_tool_call_of_the_first_one_stored(talk: Talk) -> None:
     assert HOTEL in _fenced(talk.second.about(ASK_HOTEL))
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_second_session_recalls_what_the_built_in_memory_mirrored(talk: Talk) -> None:
+def test_second_session_recalls_what_the_built_in_memory_mirrored(talk: Talk) -> None:
     assert TEA in _fenced(talk.second.about(ASK_TEA))
 
 
@@ -111,7 +111,7 @@ def test_its_tool_calls_are_routed_to_it_and_answered(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_model_is_offered_its_tools_beside_the_built_in_one(talk: Talk) -> None:
+def test_model_is_offered_its_tools_beside_the_built_in_one(talk: Talk) -> None:
     for request in talk.first.requests:
         assert [tool["function"]["name"] for tool in request["tools"]] == ["memory", "fact_store", "fact_feedback"]
 

@@ -62,14 +62,14 @@ def test_what_is_not_json_is_refused(settings: object) -> None:
     assert caught.value.hint
 
 
-def test_a_refusal_says_where_it_is_and_never_what_else_stands_there() -> None:
+def test_refusal_says_where_it_is_and_never_what_else_stands_there() -> None:
     with pytest.raises(InvalidRequest) as caught:
         fingerprint({"model": {"api_key": "sk-marked", "stop": [1, {"sk-marked"}]}}, KEY)
     assert "settings.model.stop[1]" in str(caught.value)
     assert "sk-marked" not in "".join([repr(caught.value), str(caught.value), *caught.value.__notes__])
 
 
-def test_the_deepest_settings_are_accepted() -> None:
+def test_deepest_settings_are_accepted() -> None:
     assert len(fingerprint(_nested(DEEPEST), KEY)) == 32
 
 
@@ -92,7 +92,7 @@ def test_settings_that_differ_have_other_fingerprints(one: object, other: object
     assert fingerprint(one, KEY) != fingerprint(other, KEY)
 
 
-def test_the_order_of_keys_and_the_kind_of_mapping_or_list_do_not_matter() -> None:
+def test_order_of_keys_and_the_kind_of_mapping_or_list_do_not_matter() -> None:
     plain = fingerprint({"a": 1, "b": [1, 2]}, KEY)
     assert fingerprint({"b": (1, 2), "a": 1}, KEY) == plain
     assert fingerprint(MappingProxyType({"b": [1, 2], "a": 1}), KEY) == plain
@@ -119,7 +119,7 @@ class _Number(int):
         raise KeyboardInterrupt
 
 
-def test_a_text_or_number_of_another_class_is_a_plain_one() -> None:
+def test_text_or_number_of_another_class_is_a_plain_one() -> None:
     class Settings(UserDict[str, object]):
         def items(self) -> Any:
             return [(_Armed("model"), [_Armed("large"), _Number(3)])]

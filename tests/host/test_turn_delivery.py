@@ -81,7 +81,7 @@ def test_turns_of_a_home_that_was_moved_go_to_its_new_place(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp_path: Path) -> None:
+def test_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp_path: Path) -> None:
     home = tmp_path / "home"
     left_waiting(tmp_path, home, "yes", "yes")
     journal = next((home / "memory-journal").glob("*.journal"))
@@ -96,7 +96,7 @@ def test_a_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_the_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -> None:
+def test_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Host(home, Scribe, keys=tmp_path / "keys") as host:
         memory = host.manager(session())
@@ -107,7 +107,7 @@ def test_the_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -
 
 
 @pytest.mark.requirement("host-faults-isolated", "host-sync-durable")
-def test_a_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Asynchronous(Scribe):
         async def sync_turn(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
             """Nobody awaits it."""
@@ -122,7 +122,7 @@ def test_a_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: Path) -> None:
+def test_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: Path) -> None:
     home = tmp_path / "home"
     host = Host(home, Scribe, keys=tmp_path / "keys")
     memory = host.manager(session())
@@ -147,7 +147,7 @@ def test_a_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: P
 
 
 @pytest.mark.requirement("host-shutdown-bounded")
-def test_a_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp_path: Path) -> None:
+def test_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp_path: Path) -> None:
     provider = Held(("sync_turn",))
     host = Host(tmp_path / "home", lambda: provider, keys=tmp_path / "keys")
     for number in range(20):
@@ -162,7 +162,7 @@ def test_a_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp
     provider.release.set()
 
 
-def test_a_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_are_refused(tmp_path: Path) -> None:
+def test_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
         Host(tmp_path / "home", Scribe(), keys=tmp_path / "keys")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest):
@@ -172,7 +172,7 @@ def test_a_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_ar
 
 
 @pytest.mark.parametrize("odd", [None, ["text"], 7])
-def test_a_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any) -> None:
+def test_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any) -> None:
     with hosted(tmp_path, Recorder()) as host:
         memory = host.manager(session())
         for call in (
@@ -185,7 +185,7 @@ def test_a_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any)
             assert refused.value.hint
 
 
-def test_a_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with hosted(tmp_path, Recorder()) as host:
         memory = host.manager(session())
         memory.end()
@@ -193,7 +193,7 @@ def test_a_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.
     assert "after the end" in caplog.text
 
 
-def test_a_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Host("home", Scribe, keys="keys") as host:
         memory = host.manager(session())
@@ -217,7 +217,7 @@ def test_what_waits_for_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog:
     assert "on_delegation is skipped for it" in caplog.text
 
 
-def test_the_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     left_waiting(tmp_path, tmp_path / "home", "one", "two")
     with (
         caplog.at_level(logging.INFO, "strongroom.host"),
@@ -227,7 +227,7 @@ def test_the_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: py
     assert "2 turns of earlier processes were handed over" in caplog.text
 
 
-def test_a_signature_that_an_object_alone_has_is_asked(tmp_path: Path) -> None:
+def test_signature_that_an_object_alone_has_is_asked(tmp_path: Path) -> None:
     def made() -> Scribe:
         provider = Scribe()
         vars(provider)["identity_signature"] = lambda: {"scribe.peer": "alice"}

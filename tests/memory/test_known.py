@@ -33,7 +33,7 @@ def _texts(vault: Vault, cap: Token) -> list[str]:
     return sorted(hit.text for hit in vault.memory(cap).get("boat", k=20))
 
 
-def test_a_distant_store_is_not_looked_at_before_a_commit(
+def test_distant_store_is_not_looked_at_before_a_commit(
     other: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the tests below would hold for the wrong reason."""
@@ -51,7 +51,7 @@ def test_a_distant_store_is_not_looked_at_before_a_commit(
     assert looks == (0 if other.store.is_distant else 10)
 
 
-def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
+def test_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
     vault: Vault, other: Vault, cap: Token
 ) -> None:
     vault.revoke(cap)
@@ -99,7 +99,7 @@ def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault
     assert _texts(other, cap) == []
 
 
-def test_a_line_goes_into_no_namespace_that_was_erased_elsewhere(vault: Vault, other: Vault, cap: Token) -> None:
+def test_line_goes_into_no_namespace_that_was_erased_elsewhere(vault: Vault, other: Vault, cap: Token) -> None:
     vault.erase("local/alice")
     with pytest.raises(errors.StrongroomError) as refused:
         other.memory(cap).put("boat", namespace="travel")

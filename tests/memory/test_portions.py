@@ -64,7 +64,7 @@ def _pages(vault: Vault) -> list[int]:
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_shelf_of_long_lines_is_loaded_in_bounded_portions(vault: Vault, lines: list[LineId]) -> None:
+def test_shelf_of_long_lines_is_loaded_in_bounded_portions(vault: Vault, lines: list[LineId]) -> None:
     assert sum(sizes := _sizes(vault)) == MANY * LONG
     assert max(sizes) <= stored_pages.PAGE_TEXT
     assert 0 < max(_pages(vault)) <= stored_pages.PAGE_TEXT
@@ -93,7 +93,7 @@ def test_large_pages_of_a_version_before_are_written_anew_in_bounded_ones(
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_process_that_closes_leaves_bounded_pages(vault: Vault, cap: Token, reopen: Reopen) -> None:
+def test_process_that_closes_leaves_bounded_pages(vault: Vault, cap: Token, reopen: Reopen) -> None:
     with reopen() as other:
         other.memory(cap).put("one", namespace="work")
         other.memory(cap).get("load it")

@@ -67,7 +67,7 @@ def test_every_tool_has_a_row_and_every_row_a_tool(scene: Scene) -> None:
 @pytest.mark.requirement("server-matrix", "server-audit")
 @BY_ROW
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_a_bad_cap_is_refused_with_its_reason(scene: Scene, row: Row, column: Column) -> None:
+def test_bad_cap_is_refused_with_its_reason(scene: Scene, row: Row, column: Column) -> None:
     answer, entries = cell(scene, row, column.make(scene, row))
     assert row.outcome(answer) == row.expected(column.outcome)
     assert ("www-authenticate" in answer.headers) == (answer.status == 401)
@@ -90,7 +90,7 @@ def test_another_namespace_is_refused(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix", "gate-same-denial")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.names_namespace], ids=lambda row: row.name)
-def test_a_denied_namespace_is_answered_alike_whether_it_exists_or_not(scene: Scene, row: Row) -> None:
+def test_denied_namespace_is_answered_alike_whether_it_exists_or_not(scene: Scene, row: Row) -> None:
     token = row.cap(scene, namespaces=[ELSEWHERE])
     real, _ = cell(scene, row, token, row.ask(scene))
     unreal, _ = cell(scene, row, token, _renamed(row.ask(scene), HERE, "nowhere"))
@@ -132,7 +132,7 @@ def test_no_field_can_name_an_actor(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix", "server-audit")
 @BY_ROW
-def test_the_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
+def test_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
     answer, entries = cell(scene, row, row.cap(scene))
     assert row.outcome(answer) == (200, "")
     assert {(entry.decision, entry.op, entry.data_class) for entry in entries} == {("allow", row.op, row.data_class)}
@@ -149,7 +149,7 @@ def test_what_needs_no_cap_looks_at_none(scene: Scene, path: str, column: Column
 
 
 @pytest.mark.requirement("server-matrix")
-def test_the_log_verifies_after_all_of_it(scene: Scene) -> None:
+def test_log_verifies_after_all_of_it(scene: Scene) -> None:
     assert scene.vault.audit.verify().ok
 
 

@@ -62,7 +62,7 @@ def test_every_figure_that_is_asked_for_is_one_that_the_server_gives(samples: Sa
 
 
 @pytest.mark.requirement("server-monitoring", "audit-unseen")
-def test_a_figure_that_goes_missing_with_the_witness_or_the_backup_alarms_by_being_absent(
+def test_figure_that_goes_missing_with_the_witness_or_the_backup_alarms_by_being_absent(
     start: StartThread, tmp_path: Path
 ) -> None:
     (tmp_path / "keys" / "checkpoint").unlink()
@@ -127,7 +127,7 @@ def test_caps_that_end_soon_are_counted_and_revoked_ones_are_not(
 
 
 @pytest.mark.requirement("server-scrub")
-def test_a_scrub_that_was_put_off_is_finished_by_the_server(
+def test_scrub_that_was_put_off_is_finished_by_the_server(
     start: StartThread, vault: Vault, cap: Token, tmp_path: Path
 ) -> None:
     memory = vault.memory(cap)
@@ -146,7 +146,7 @@ def test_a_scrub_that_was_put_off_is_finished_by_the_server(
 
 
 @pytest.mark.requirement("server-scrub")
-def test_a_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_closes(
+def test_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_closes(
     vault: Vault, cap: Token, tmp_path: Path
 ) -> None:
     memory = vault.memory(cap)

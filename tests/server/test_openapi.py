@@ -28,19 +28,19 @@ OPERATIONS = {
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_copy_for_readers_has_not_drifted() -> None:
+def test_copy_for_readers_has_not_drifted() -> None:
     assert json.loads((ROOT / "docs" / "openapi.json").read_bytes()) == DOCUMENT
     script = [sys.executable, str(ROOT / "scripts" / "make_openapi.py"), "--check"]
     assert subprocess.run(script, check=False).returncode == 0
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_served_document_is_the_one(served: Running) -> None:
+def test_served_document_is_the_one(served: Running) -> None:
     assert served.ask("GET", "/openapi.json").json == DOCUMENT
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_document_has_every_route_and_no_other(served: Running) -> None:
+def test_document_has_every_route_and_no_other(served: Running) -> None:
     app = Application(served.vault, QUIET)
     assert set(OPERATIONS) == {(method, path) for path, methods in app.routes.items() for method in methods}
 

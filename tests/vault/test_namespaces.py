@@ -10,7 +10,7 @@ import strongroom
 from strongroom import FileKeys, errors
 
 
-def test_a_vault_needs_at_least_one_namespace_and_each_once(tmp_path: Path, keys: FileKeys) -> None:
+def test_vault_needs_at_least_one_namespace_and_each_once(tmp_path: Path, keys: FileKeys) -> None:
     for names in ([], ["work", "work"]):
         with pytest.raises(errors.InvalidRequest):
             strongroom.create(tmp_path / "other", keys=keys, namespaces=names)

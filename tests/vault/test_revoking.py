@@ -44,7 +44,7 @@ NOBODYS = "0" * 64
 
 @pytest.mark.requirement("admin-within", "audit-reads", "audit-private")
 @pytest.mark.parametrize("whose", ["local/alice", "hermes/default", "hermes/default2/x", "hermes/def", "hermes"])
-def test_a_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, whose: str) -> None:
+def test_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, whose: str) -> None:
     token, other = admin(vault), renewable(vault, actor=whose)
     size = vault.audit.size()
     assert refusal(partial(revoked, vault, token, link(other))).reason == "not_found"
@@ -56,7 +56,7 @@ def test_a_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, wh
 
 
 @pytest.mark.requirement("admin-never-admin")
-def test_an_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narrowed_from(
+def test_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narrowed_from(
     vault: Vault, clock: Clock
 ) -> None:
     parent, other = admin(vault), admin(vault, actor=ALICE)
@@ -68,7 +68,7 @@ def test_an_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narro
 
 
 @pytest.mark.requirement("admin-within", "gate-same-denial")
-def test_a_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, clock: Clock) -> None:
+def test_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     gone = renewable(vault, actor="local/gone")
     vault.revoke(gone)
@@ -98,7 +98,7 @@ def test_what_is_no_link_is_an_invalid_request(vault: Vault, named: str) -> None
 
 
 @pytest.mark.requirement("admin-within")
-def test_a_narrowed_admin_cap_revokes_only_what_is_left_to_it(vault: Vault, clock: Clock) -> None:
+def test_narrowed_admin_cap_revokes_only_what_is_left_to_it(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     hers, his = minted(vault, token), minted(vault, token, actor=BOB)
     one = strongroom.attenuate(token, actor=ALICE, now=clock)
@@ -152,7 +152,7 @@ def test_revoking_takes_what_was_narrowed_offline_too(vault: Vault, clock: Clock
 
 
 @pytest.mark.requirement("admin-list", "admin-within")
-def test_a_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, clock: Clock) -> None:
+def test_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     inside = [token, minted(vault, token), renewable(vault, actor=BOB), renewable(vault, actor_scope=SCOPE)]
     for actor in ("local/alice", "hermes/default", "hermes/default2/x", "hermes/def"):
@@ -169,7 +169,7 @@ def test_a_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, cloc
 
 
 @pytest.mark.requirement("admin-list")
-def test_a_list_says_what_was_revoked_and_is_in_the_order_of_issue(vault: Vault, clock: Clock) -> None:
+def test_list_says_what_was_revoked_and_is_in_the_order_of_issue(vault: Vault, clock: Clock) -> None:
     token = admin(vault, actor=ALICE)
     made: list[Token] = []
     for _ in range(3):
@@ -264,7 +264,7 @@ def test_what_an_admin_cap_minted_falls_with_it_after_it_has_ended(vault: Vault,
 @pytest.mark.requirement("renew-lineage")
 @pytest.mark.parametrize("how", ["owner", "admin"])
 @pytest.mark.parametrize("broken", [1, 2, 3])
-def test_a_revocation_interrupted_midway_is_finished_by_the_next(
+def test_revocation_interrupted_midway_is_finished_by_the_next(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, how: str, broken: int
 ) -> None:
     token, chain = admin(vault), [renewable(vault)]
@@ -341,7 +341,7 @@ def test_erasing_an_actor_removes_the_records_of_its_renewals(vault: Vault) -> N
 
 @pytest.mark.requirement("gate-recheck", "renew-lineage")
 @pytest.mark.parametrize("call", [api.Get(query="x"), api.List(), api.Forget(namespaces=("travel",))], ids=str)
-def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhile(
+def test_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhile(
     vault: Vault,
     cap: Token,
     tmp_path: Path,
@@ -365,7 +365,7 @@ def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhil
 
 
 @pytest.mark.requirement("admin-within", "admin-list")
-def test_an_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: Vault) -> None:
+def test_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: Vault) -> None:
     token = vault.mint(
         actor_scope="local/", ops=["mint", "revoke"], namespaces=["travel"], data_class="admin", ttl=3600
     )

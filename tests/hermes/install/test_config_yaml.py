@@ -73,7 +73,7 @@ def test_what_cannot_be_changed_alone_is_refused(text: str) -> None:
         config_yaml.with_provider(text, NAME)
 
 
-def test_an_unreadable_file_is_named_without_what_stands_in_it() -> None:
+def test_unreadable_file_is_named_without_what_stands_in_it() -> None:
     with pytest.raises(InvalidRequest) as refused:
         config_yaml.read("key: \"sk-very-secret\nother: 'sk-other-secret\n")
     assert "secret" not in f"{refused.value.message}{refused.value.hint}"
@@ -163,5 +163,5 @@ def test_whatever_else_is_said_means_the_same_afterwards(
         ("", False),
     ],
 )
-def test_a_hook_that_injects_memory_is_seen(hooks: str, expected: bool) -> None:
+def test_hook_that_injects_memory_is_seen(hooks: str, expected: bool) -> None:
     assert config_yaml.injects(config_yaml.read(f"hooks: {hooks}\n")) is expected

@@ -94,7 +94,7 @@ def test_what_was_off_the_record_is_left_out_and_what_came_after_is_not() -> Non
     )
 
 
-def test_a_conversation_that_was_off_the_record_before_stays_so_until_it_is_on_again() -> None:
+def test_conversation_that_was_off_the_record_before_stays_so_until_it_is_on_again() -> None:
     messages = [user("My boss leaves on May 5."), user("You may remember again."), user("I fly on May 6.")]
     assert worth(messages, is_off=True) == "- user: You may remember again.\n- user: I fly on May 6."
 
@@ -129,7 +129,7 @@ def test_phrases_of_the_owner_count_here_too() -> None:
         "Θα πάω στο Τσενγκντού την Παρασκευή.",
     ],
 )
-def test_a_statement_is_kept_in_any_script(text: str) -> None:
+def test_statement_is_kept_in_any_script(text: str) -> None:
     assert worth([user(text)]) == f"- user: {text}"
 
 
@@ -169,7 +169,7 @@ def test_where_room_is_short_what_lasts_is_kept_before_what_does_not() -> None:
 COLOURS = ["red", "green", "blue", "black", "white"]
 
 
-def test_a_long_message_is_cut_and_its_lasting_sentences_go_first() -> None:
+def test_long_message_is_cut_and_its_lasting_sentences_go_first() -> None:
     filler = "the weather over there seems rather pleasant. " * 20
     line = worth([user(f"{filler}My flight is on May 25. {filler}")])
     assert line == "- user: My flight is on May 25."
@@ -204,7 +204,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.integers(0, 2000))
-def test_the_result_is_the_same_each_time_within_its_limit_and_one_line_each(messages: list[Any], limit: int) -> None:
+def test_result_is_the_same_each_time_within_its_limit_and_one_line_each(messages: list[Any], limit: int) -> None:
     result = worth(messages, limit)
     assert result == worth(messages, limit)
     assert len(result) <= limit

@@ -69,7 +69,7 @@ def test_what_makes_a_conversation_more_sensitive_outlasts_the_machine(
     assert state(tmp_path, "another").carried == {PERSONAL}
 
 
-def test_a_new_conversation_carries_nothing(tmp_path: Path) -> None:
+def test_new_conversation_carries_nothing(tmp_path: Path) -> None:
     assert state(tmp_path).carried == set()
 
 
@@ -77,13 +77,13 @@ def test_a_new_conversation_carries_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"[]", b"null", b'{"carried": 5, "off": true}', b'{"carried": ["travel"]}', b"\xff" * 40]
 )
-def test_a_damaged_file_counts_as_the_most_sensitive_there_is(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_file_counts_as_the_most_sensitive_there_is(tmp_path: Path, damage: bytes) -> None:
     state(tmp_path).carry({TRAVEL})
     next(tmp_path.glob("*.json")).write_bytes(damage)
     assert PERSONAL in state(tmp_path).carried
 
 
-def test_a_directory_in_the_files_place_counts_as_the_most_sensitive_there_is(tmp_path: Path) -> None:
+def test_directory_in_the_files_place_counts_as_the_most_sensitive_there_is(tmp_path: Path) -> None:
     state(tmp_path).carry({TRAVEL})
     place = next(tmp_path.glob("*.json"))
     place.unlink()
@@ -91,7 +91,7 @@ def test_a_directory_in_the_files_place_counts_as_the_most_sensitive_there_is(tm
     assert PERSONAL in state(tmp_path).carried
 
 
-def test_the_files_are_the_owners_alone_and_name_nobody(tmp_path: Path) -> None:
+def test_files_are_the_owners_alone_and_name_nobody(tmp_path: Path) -> None:
     directory = tmp_path / "sessions"
     state(directory, "20261115_secret-title").carry({TRAVEL})
     place = next(directory.glob("*.json"))
@@ -122,7 +122,7 @@ def _fail(path: Path, data: bytes, *, new: bool, durable: bool) -> None:
 
 
 @pytest.mark.requirement("hermes-taint-durable")
-def test_a_full_disk_is_refused_and_what_was_not_written_is_written_later(
+def test_full_disk_is_refused_and_what_was_not_written_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = state(tmp_path)
@@ -146,7 +146,7 @@ def test_off_the_record_is_written_once_there_is_room_again(tmp_path: Path, monk
     assert state(tmp_path).is_off
 
 
-def test_the_list_of_lines_that_were_seen_is_bounded_and_ends_with_a_compression(tmp_path: Path) -> None:
+def test_list_of_lines_that_were_seen_is_bounded_and_ends_with_a_compression(tmp_path: Path) -> None:
     held = state(tmp_path)
     held.see(LineId(str(number)) for number in range(conversation.SEEN_LIMIT + 5))
     assert len(held.seen) == conversation.SEEN_LIMIT
@@ -226,7 +226,7 @@ def test_what_was_said_as_one_person_is_not_taken_back_as_another(wired: Wired) 
 
 @pytest.mark.requirement("hermes-taint-durable")
 @pytest.mark.parametrize("lost", ["all", "one"])
-def test_a_history_of_which_nothing_is_known_may_hold_anything(wired: Wired, lost: str) -> None:
+def test_history_of_which_nothing_is_known_may_hold_anything(wired: Wired, lost: str) -> None:
     wired.write("[recall]\nlines = 0")
     say(wired.agent(), ALLERGY)
     wired.forget_process()
@@ -242,7 +242,7 @@ def test_a_history_of_which_nothing_is_known_may_hold_anything(wired: Wired, los
     assert namespace_of(wired, "at nine") == "personal"
 
 
-def test_a_conversation_that_begins_or_is_known_is_not_made_more_private(wired: Wired) -> None:
+def test_conversation_that_begins_or_is_known_is_not_made_more_private(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, FLIGHT, "Your flight, noted", messages=history(FLIGHT))
     say(agent, FLIGHT, "Your flight, once more", messages=history(FLIGHT, FLIGHT))
@@ -262,7 +262,7 @@ def test_what_was_shown_counts_also_where_the_turn_is_told_under_another_id(wire
 
 
 @pytest.mark.requirement("hermes-taint-durable")
-def test_a_conversation_whose_file_was_tidied_away_counts_as_the_most_private(
+def test_conversation_whose_file_was_tidied_away_counts_as_the_most_private(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired.write("[recall]\nlines = 0")

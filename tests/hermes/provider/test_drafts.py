@@ -44,9 +44,7 @@ def after_a_restart(wired: Wired) -> list[str]:
 # A disk that is full.
 
 
-def test_a_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int, mode: str) -> None:
         os.write(handle, mode.encode())
         os.close(handle)
@@ -63,7 +61,7 @@ def test_a_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(
 # Turns that were never told.
 
 
-def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -> None:
+def test_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "hello")
     agent.on_turn_start(2, "hello")
@@ -72,7 +70,7 @@ def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -
     assert after_a_restart(wired) == ["hello"]
 
 
-def test_a_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
+def test_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> Path:
@@ -90,7 +88,7 @@ def test_a_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
     assert after_a_restart(remote) == ["hello"]
 
 
-def test_a_turn_of_the_same_words_is_kept_if_it_is_told_after_all(wired: Wired) -> None:
+def test_turn_of_the_same_words_is_kept_if_it_is_told_after_all(wired: Wired) -> None:
     agent = wired.agent()
     for number in (1, 2, 3):
         agent.on_turn_start(number, "yes")
@@ -141,7 +139,7 @@ def test_what_a_defect_of_ours_kept_from_being_kept_is_delivered_later(
 @pytest.mark.requirement("hermes-sync-once")
 @pytest.mark.parametrize("turn_id", ["", "t1"])
 @pytest.mark.parametrize("session", ["s1", "s2"])
-def test_a_kill_right_after_the_put_has_a_line_kept_once(
+def test_kill_right_after_the_put_has_a_line_kept_once(
     wired: Wired, monkeypatch: pytest.MonkeyPatch, turn_id: str, session: str
 ) -> None:
     agent: StrongroomProvider = wired.agent()
@@ -157,7 +155,7 @@ def test_a_kill_right_after_the_put_has_a_line_kept_once(
 
 
 @pytest.mark.requirement("hermes-sync-once")
-def test_a_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
+def test_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> Path:
@@ -235,7 +233,7 @@ def test_what_this_process_left_waiting_goes_before_the_next_turn(remote: Served
     assert said(remote) == ["one", "two"]
 
 
-def test_the_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path, 1 << 20)
     assert spool.may_wait, "an earlier process may have left something"
     assert (spool.waiting().turns, spool.may_wait) == (0, False)

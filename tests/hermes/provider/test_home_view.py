@@ -30,7 +30,7 @@ def _looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return looked
 
 
-def test_a_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = wired.agent()
     looked = _looks(monkeypatch)
     agent.on_turn_start(1, "where is my boat?")
@@ -44,7 +44,7 @@ def test_a_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPat
     assert looked.count(wired.path / "strongroom.toml") == 1
 
 
-def test_a_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None:
+def test_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "my boat is blue")
     agent.prefetch("my boat is blue")
@@ -56,7 +56,7 @@ def test_a_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None
 
 
 @pytest.mark.parametrize("name", ["cap", "status", "ids", "session", "counts"])
-def test_a_pipe_in_a_files_place_holds_up_no_turn(wired: Wired, name: str) -> None:
+def test_pipe_in_a_files_place_holds_up_no_turn(wired: Wired, name: str) -> None:
     say(wired.agent(), "one")
     wired.forget_process()
     (session,) = (wired.state / "sessions").glob("*.json")

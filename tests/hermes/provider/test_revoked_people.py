@@ -25,7 +25,7 @@ def wire_again(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("whose", [ALICE, OWNER])
-def test_a_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wired, whose: str) -> None:
+def test_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wired, whose: str) -> None:
     told = DM if whose == ALICE else {}
     agent = either.agent("a", **told)
     say(agent, "My trip to Rome is in May")
@@ -73,7 +73,7 @@ def test_after_a_new_cap_an_erased_persons_turns_are_still_gone(remote: Served) 
     assert said(remote, ALICE) == []
 
 
-def test_a_refusal_says_whether_anything_is_left_of_the_actor(either: Wired) -> None:
+def test_refusal_says_whether_anything_is_left_of_the_actor(either: Wired) -> None:
     say(either.agent("a", **DM), "first")
 
     def refused() -> CapRevoked:

@@ -34,19 +34,19 @@ def readable_with_travel(wired: Wired, actor: str = OWNER) -> list[str]:
     return wired.texts(actor, "travel")
 
 
-def test_the_reply_alone_would_be_readable_with_a_travel_cap(wired: Wired) -> None:
+def test_reply_alone_would_be_readable_with_a_travel_cap(wired: Wired) -> None:
     """What the other tests here stand on."""
     turn(wired.agent(), TRIP, REPLY)
     assert REPLY in readable_with_travel(wired)
 
 
-def test_a_reply_to_a_private_turn_is_private(either: Wired) -> None:
+def test_reply_to_a_private_turn_is_private(either: Wired) -> None:
     turn(either.agent(), f"{ALLERGY}. Where do I go?", REPLY)
     assert readable_with_travel(either) == []
     assert REPLY in either.texts(OWNER, "personal")
 
 
-def test_a_reply_after_a_private_turn_of_the_same_conversation_is_private(either: Wired) -> None:
+def test_reply_after_a_private_turn_of_the_same_conversation_is_private(either: Wired) -> None:
     agent = either.agent()
     turn(agent, ALLERGY, "Noted")
     turn(agent, TRIP, REPLY)
@@ -54,7 +54,7 @@ def test_a_reply_after_a_private_turn_of_the_same_conversation_is_private(either
     assert TRIP in readable_with_travel(either)  # what the person said is not tainted by what he said before
 
 
-def test_a_reply_after_a_private_line_was_shown_is_private(either: Wired) -> None:
+def test_reply_after_a_private_line_was_shown_is_private(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     agent = either.agent()
     assert "peanut" in agent.prefetch("what about peanut allergy on my trip?")
@@ -62,7 +62,7 @@ def test_a_reply_after_a_private_line_was_shown_is_private(either: Wired) -> Non
     assert REPLY not in readable_with_travel(either)
 
 
-def test_a_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_mentioned_both(either: Wired) -> None:
+def test_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_mentioned_both(either: Wired) -> None:
     agent = either.agent()
     turn(agent, TRIP, "Nice")
     turn(agent, ALLERGY, "Noted")
@@ -90,7 +90,7 @@ def test_what_the_system_prompt_holds_counts(either: Wired) -> None:
     assert REPLY not in readable_with_travel(either)
 
 
-def test_a_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
+def test_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
     wired.profile("x" * 5000, "personal")
     agent = wired.agent()
     agent.system_prompt_block()
@@ -108,7 +108,7 @@ def test_it_outlasts_the_process(either: Wired) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xff"])
-def test_a_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: bytes) -> None:
+def test_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: bytes) -> None:
     agent = wired.agent()
     turn(agent, TRIP, "Nice")
     wired.forget_process()
@@ -130,7 +130,7 @@ def test_it_goes_along_into_a_rotated_or_branched_conversation(wired: Wired, new
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_a_new_conversation_begins_clean(wired: Wired) -> None:
+def test_new_conversation_begins_clean(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")
@@ -139,7 +139,7 @@ def test_a_new_conversation_begins_clean(wired: Wired) -> None:
     assert REPLY in readable_with_travel(wired)
 
 
-def test_a_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_still_tainted(wired: Wired) -> None:
+def test_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_still_tainted(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.on_turn_start(1, TRIP)
@@ -173,7 +173,7 @@ def test_what_the_tool_showed_before_a_late_switch_counts(wired: Wired) -> None:
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_a_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
+def test_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
     wired.profile("Has a peanut allergy.", "personal")
     agent = wired.agent()
     assert "peanut" in agent.system_prompt_block()
@@ -203,7 +203,7 @@ def test_before_a_turn_is_told_a_history_that_nobody_knows_counts_as_the_most_se
     assert readable_with_travel(wired) == [TRIP]
 
 
-def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
+def test_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
     wired.agent("old").on_turn_start(1, TRIP)
     wired.forget_process()
     turn(wired.agent("old"), "another trip", REPLY, "old", history(ALLERGY, "another trip"))
@@ -211,7 +211,7 @@ def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired, settled: bool) -> None:
+def test_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired, settled: bool) -> None:
     """Hermes says after each turn that there is time. A process that dies before has made nothing known."""
     agent = wired.agent()
     turn(agent, TRIP, "Nice", messages=history(TRIP))
@@ -225,7 +225,7 @@ def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wir
     assert REPLY in wired.texts(OWNER, "travel", "personal")
 
 
-def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:
+def test_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "My trip")
     agent.on_turn_start(2, TRIP)
@@ -233,7 +233,7 @@ def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -
     assert REPLY in readable_with_travel(wired)
 
 
-def test_the_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
+def test_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
     wired.write(namespaces="['work', 'personal', 'family', 'travel']")
     agent = wired.agent("old")
     agent.on_turn_start(1, TRIP)
@@ -242,7 +242,7 @@ def test_the_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
     assert REPLY in wired.texts(OWNER, "personal")
 
 
-def test_a_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_left_for(wired: Wired) -> None:
+def test_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_left_for(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     wired.agent("old").prefetch("peanut allergy?")
     agent = wired.agent("new")
@@ -304,7 +304,7 @@ def test_what_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: py
     assert "peanut" in agent.prefetch("peanut allergy?")
 
 
-def test_a_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensitive(wired: Wired) -> None:
+def test_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensitive(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")
@@ -314,7 +314,7 @@ def test_a_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensiti
     assert TRIP in readable_with_travel(wired)
 
 
-def test_a_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_private_the_conversation_is(
+def test_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_private_the_conversation_is(
     wired: Wired,
 ) -> None:
     config = settings.config_path()
@@ -331,7 +331,7 @@ def test_a_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_priv
     assert not [text for text in kept if "combination" in text]
 
 
-def test_a_chat_mapped_to_travel_does_not_wash_what_was_shown(wired: Wired) -> None:
+def test_chat_mapped_to_travel_does_not_wash_what_was_shown(wired: Wired) -> None:
     wired.put(ALLERGY, "personal", actor=GROUP_ACTOR)
     wired.write('[chats]\n"telegram:-5" = "travel"')
     agent = wired.agent(**GROUP)

@@ -58,14 +58,14 @@ def test_what_stands_in_the_record_is_not_taken_back(wired: Wired) -> None:
     assert said(wired) == ["one", "two"]
 
 
-def test_an_undone_turn_that_was_never_kept_takes_back_no_other(wired: Wired) -> None:
+def test_undone_turn_that_was_never_kept_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     undo(wired, agent, ("keep me", True), ("said to nobody", False))
     assert said(wired) == ["keep me"]
 
 
-def test_an_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+def test_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     agent.on_turn_start(2, "never mind")
@@ -109,7 +109,7 @@ def test_what_was_undone_before_this_agent_was_built_costs_the_turns_before_it_n
     assert said(wired) == ["yes", "one", "two"]
 
 
-def test_a_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wired) -> None:
+def test_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two")
     (wired.path / "state.db").write_bytes(b"no database at all, " * 100)
@@ -121,7 +121,7 @@ def test_a_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wire
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
-def test_an_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: int) -> None:
+def test_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: int) -> None:
     agent = either.agent()
     texts = ("one", "two", "three")
     talk(agent, *texts)
@@ -130,7 +130,7 @@ def test_an_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: 
     assert len(either.texts()) == 2 * left
 
 
-def test_an_undo_of_several_turns_forgets_those_of_an_earlier_process_too(either: Wired) -> None:
+def test_undo_of_several_turns_forgets_those_of_an_earlier_process_too(either: Wired) -> None:
     talk(either.agent(), "one", "two")
     then = time.time()
     either.forget_process()
@@ -154,7 +154,7 @@ def test_turns_of_an_earlier_process_that_cannot_be_reached_now_are_asked_for_at
     assert said(remote) == ["one"]
 
 
-def test_the_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     """Hermes tells nothing of a turn in which the model failed."""
     agent = wired.agent()
     talk(agent, "never mind")
@@ -165,7 +165,7 @@ def test_the_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: W
     assert said(wired) == ["next"]
 
 
-def test_a_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     picture(agent)
@@ -173,7 +173,7 @@ def test_a_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> N
     assert said(wired) == ["one"]
 
 
-def test_a_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) -> None:
+def test_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two")
     picture(agent)
@@ -181,7 +181,7 @@ def test_a_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) ->
     assert said(wired) == ["one"]
 
 
-def test_a_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     agent.on_turn_start(2, SKILL)
@@ -191,7 +191,7 @@ def test_a_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> Non
     assert said(wired) == ["one"]
 
 
-def test_a_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+def test_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     agent.on_turn_start(2, ALONE)
@@ -203,7 +203,7 @@ def test_a_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired, is_recorded: bool) -> None:
+def test_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired, is_recorded: bool) -> None:
     agent = wired.agent()
     talk(agent, "hello")
     agent.on_turn_start(2, "never mind")
@@ -221,7 +221,7 @@ def test_a_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired,
 # A turn that is undone while it is kept, or that could not be kept.
 
 
-def test_a_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     storing_now, undone = threading.Event(), threading.Event()
@@ -258,7 +258,7 @@ def not_kept(remote: Served, agent: StrongroomProvider, monkeypatch: pytest.Monk
     assert len(remote.files(".turn")) == 1
 
 
-def test_a_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
+def test_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()
@@ -270,7 +270,7 @@ def test_a_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
     assert said(remote) == ["later"]
 
 
-def test_a_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
+def test_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()
@@ -282,7 +282,7 @@ def test_a_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
     assert said(remote) == []
 
 
-def test_a_turn_that_could_not_be_kept_outlives_the_next_one(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_that_could_not_be_kept_outlives_the_next_one(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = remote.agent()
     not_kept(remote, agent, monkeypatch)
     say(agent, "while it is down")
@@ -304,7 +304,7 @@ def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_w
 
 
 @pytest.mark.requirement("hermes-taint")
-def test_a_turn_with_a_picture_behind_an_unknown_history_is_not_taken_for_its_beginning(wired: Wired) -> None:
+def test_turn_with_a_picture_behind_an_unknown_history_is_not_taken_for_its_beginning(wired: Wired) -> None:
     shown = {"role": "user", "content": [{"type": "text", "text": TRIP}, {"type": "image_url"}]}
     messages = [*history(TRIP, ALLERGY), shown, {"role": "assistant", "content": "A trip without nuts."}]
     say(wired.agent(**CHAT), TRIP, "A trip without nuts.", messages=messages)
@@ -353,7 +353,7 @@ def talked(wired: Wired) -> Wired:
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_empty_history_takes_back_one_turn_at_most(talked: Wired) -> None:
+def test_empty_history_takes_back_one_turn_at_most(talked: Wired) -> None:
     say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
     assert said(talked, ALICE) == [*FIVE[:4], "hello"]
 
@@ -374,7 +374,7 @@ def test_what_a_compression_dropped_is_not_forgotten(talked: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_a_record_that_cannot_be_read_takes_nothing_back(talked: Wired) -> None:
+def test_record_that_cannot_be_read_takes_nothing_back(talked: Wired) -> None:
     (talked.path / "state.db").write_bytes(b"no database at all, " * 100)
     say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
     assert said(talked, ALICE) == [*FIVE, "hello"]

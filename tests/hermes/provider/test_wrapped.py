@@ -58,7 +58,7 @@ def test_what_only_resembles_it_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [ALONE, f"{BUNDLE}{LOADED}"])
-def test_a_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wired, text: str) -> None:
+def test_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wired, text: str) -> None:
     agent = wired.agent()
     say(agent, "one")
     agent.on_turn_start(2, text)
@@ -76,7 +76,7 @@ def test_what_was_said_with_a_skill_is_safe_from_a_kill_without_the_skill(wired:
     assert said(wired) == ["look at my trip"]
 
 
-def test_a_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_interrupted(wired: Wired) -> None:
+def test_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_interrupted(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "interrupted")
     agent.on_turn_start(2, SKILL)
@@ -87,7 +87,7 @@ def test_a_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_i
     assert wired.texts() == ["look at my trip", "Done."]
 
 
-def test_a_skill_in_a_shared_chat_is_not_kept_as_what_somebody_said(wired: Wired) -> None:
+def test_skill_in_a_shared_chat_is_not_kept_as_what_somebody_said(wired: Wired) -> None:
     """There Hermes does not know its own skill again, and tells of all of it."""
     told = {**DM, "user_name": "alice"}
     say(wired.agent(**told), f'[Replying to: "{TRIP}"]\n\n{SKILL}')

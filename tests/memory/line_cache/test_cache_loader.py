@@ -54,7 +54,7 @@ def _ended(load: Load) -> bool:
 
 
 @pytest.mark.requirement("store-missing-broken")
-def test_a_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_the_next() -> None:
+def test_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_the_next() -> None:
     def fail(number: int) -> None:
         if number == 1:
             raise errors.StoreUnavailable("gone")
@@ -76,7 +76,7 @@ def test_a_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_th
 
 
 @pytest.mark.requirement("server-fair")
-def test_an_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> None:
+def test_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> None:
     order: list[str] = []
     go = threading.Event()
 
@@ -126,7 +126,7 @@ def test_what_is_loaded_so_far_counts_and_large_loads_wait_for_room_but_small_on
 
 
 @pytest.mark.requirement("shelf-bounded", "erase-keys")
-def test_a_shelf_dropped_while_it_loads_ends_its_load_and_counts_no_more() -> None:
+def test_shelf_dropped_while_it_loads_ends_its_load_and_counts_no_more() -> None:
     ahead, go = threading.Event(), threading.Event()
 
     def hold(number: int) -> None:
@@ -171,7 +171,7 @@ def test_close_while_loading_ends_every_load_and_every_thread(count: int) -> Non
         assert _ended(load)
 
 
-def test_a_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
+def test_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
     shelves = _shelves()
     shelves.close()
     load = _begun(shelves, "actors/a/memory/x/", Portions(3))
@@ -182,7 +182,7 @@ def test_a_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_load_is_charged_once() -> None:
+def test_load_is_charged_once() -> None:
     shelves = _shelves()
     load = _begun(shelves, "actors/a/memory/x/", Portions(50))
     load.finish()

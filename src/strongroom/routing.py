@@ -41,15 +41,15 @@ from strongroom.text import (
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
-"""Most words and phrases of a rule."""
+"""Maximum number of words and phrases of a rule."""
 PHRASE_LIMIT = 64
 """Longest word or phrase, in characters."""
 PATTERNS_LIMIT = 64
-"""Most patterns of a rule."""
+"""Maximum number of patterns of a rule."""
 PATTERN_LIMIT = 256
 """Longest pattern, in characters."""
 STEPS_LIMIT = 65536
-"""Most steps of a pattern from one place of a text. This bounds its time (measured: 3 s for the worst pattern)."""
+"""Maximum steps of a pattern from one place of a text, which bounds its time (measured: 3 s for the worst)."""
 SCAN_LIMIT = 4096
 """How many characters of a text patterns see."""
 TEXT_LIMIT = model.LINE_LIMIT

@@ -127,7 +127,7 @@ def as_json_answer(given: object) -> str | None:
 
 
 def _no_json(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def refusal_answer(message: str) -> str:

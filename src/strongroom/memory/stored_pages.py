@@ -30,7 +30,7 @@ LOOSE_LIMIT = 256
 
 _FEW = 16
 PAGE_TEXT = 128 * 1024
-"""Most characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
+"""Maximum number of characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
 _NEWEST = 32
 """How many of the newest lines are read before all others. They are in no page."""
 _STEPS = (16, 64)
@@ -79,7 +79,8 @@ class CachePageSet:
             name = line_id_of(thing.name)
             if thing.name != self._lines + name:
                 raise Tampered(
-                    "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+                    "an object with an invalid name is stored among the lines",
+                    hint="vault.audit.verify() names what is wrong",
                 )
             if thing.body is not None:
                 living.append((name, thing.version))

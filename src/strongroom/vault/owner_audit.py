@@ -39,7 +39,7 @@ class SeenOf(Witness):
         self._other = _ONE_LOG if is_fleet else _WORKERS_LOG
 
     def read(self) -> str | None:
-        """The notes of this kind, and any text that is not a note, so that verification finds it."""
+        """The notes of this kind of log, and text that is not a note at all, so that verification reports it."""
         notes = [one for one in self._notes() if not self._other.match(one)]
         return BETWEEN.join(notes) if notes else None
 
@@ -273,7 +273,7 @@ class Audit:
                 bundles = merkle_log.unbundle(path.read_bytes())
             entry = bundles[number % merkle_log.TILE_WIDTH] if len(bundles) == merkle_log.TILE_WIDTH else b""
             if merkle_log.leaf_hash(entry) != leaf:
-                raise Tampered("an archived bundle does not read back as written")
+                raise Tampered("an archived bundle was not returned as it was written")
             expected.apply(decode_entry(entry))
         expected.size = stop
 

@@ -22,7 +22,7 @@ _ENOUGH = 3
 _ROUNDS = 3
 """How often more lines are asked for if those returned are echoes."""
 PROFILE_BUDGET = 4000
-"""Most characters of the profiles in a system prompt."""
+"""Maximum number of characters of the profiles in a system prompt."""
 
 
 def warm(session: MemorySession) -> None:

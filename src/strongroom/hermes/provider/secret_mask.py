@@ -272,7 +272,7 @@ _ORDINARY = frozenset(
 
 
 def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> Finder:
-    """A finder of named secrets: a word for one, a verb or sign, and a value that looks like one."""
+    """A finder of named secrets, such as "my password is X": a word, a verb or sign, and a value that may be secret."""
     pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
     def find(text: str) -> Iterator[Span]:

@@ -41,7 +41,7 @@ class Subject:
     files: tuple[tuple[str, str], ...] = ()
     """Files to copy: each with its path, and its place below the check's own home."""
     patience: float = 5.0
-    """Seconds until a told line must come back. Raise it for a provider that works in the background."""
+    """Seconds until a line must be recalled. Raise it for a provider that works in the background."""
     ways: tuple[str, ...] | None = None
     """The hooks through which it stores what it can recall later; None before the probe."""
 

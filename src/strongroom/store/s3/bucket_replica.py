@@ -452,7 +452,9 @@ def _put_back(what: str) -> Tampered:
 
 
 def _too_large(place: str) -> Tampered:
-    return Tampered(f"{place} is larger than anything of ours", hint="vault.audit.verify() names what is wrong")
+    return Tampered(
+        f"{place} is larger than any object that Strongroom writes", hint="vault.audit.verify() names what is wrong"
+    )
 
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:

@@ -23,11 +23,11 @@ from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.rollback_guard import Past
 
 VIEWS = 4096
-"""Most actors in view at once."""
+"""Maximum number of actors in view at once."""
 _PASTS = 16_384
-"""Most actors whose past is remembered, in view or not."""
+"""Maximum number of actors whose past is remembered, in view or not."""
 _BYTES = 256 * 1024 * 1024
-"""Most bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
+"""Maximum number of bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
 _TRIES = 8
 T = TypeVar("T")
 

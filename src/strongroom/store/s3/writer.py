@@ -229,7 +229,7 @@ class Writer:
     # Forgetting.
 
     def _forget(self, deletes: Sequence[Delete], places: Places) -> list[Version]:
-        """Turn lines into tombstones, and make sure that no claim becomes a pack with one of them.
+        """Turn lines into tombstones, and void compactions under way that would pack one of these lines.
 
         Packs that already hold one are left to `Leftovers`, which rewrites them for many forgets at once.
         """

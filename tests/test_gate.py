@@ -271,7 +271,7 @@ def test_max_k_caps_k() -> None:
 
 
 @pytest.mark.requirement("gate-max-k", "seed-top-k")
-def test_k_is_5_unless_told_or_capped() -> None:
+def test_k_is_5_by_default_or_capped() -> None:
     held = _gate()
     assert held.admit(mint(), _get(), NOW).k == 5
     assert held.admit(mint(max_k=20), _get(), NOW).k == 5

@@ -101,7 +101,7 @@ def test_any_other_actor_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("thing", NOT_TEXT)
-def test_what_is_no_text_is_no_name(thing: object) -> None:
+def test_non_text_is_no_name(thing: object) -> None:
     for check in (model.actor, model.actor_scope, model.namespace, model.line_id, model.link_id):
         assert _reason(check, thing) == "invalid_request"
 
@@ -321,7 +321,7 @@ def test_control_characters_and_lone_surrogates_are_refused_wherever_they_stand(
 
 @pytest.mark.requirement("put-limits")
 @pytest.mark.parametrize("thing", NOT_TEXT)
-def test_what_is_no_text_is_refused(thing: object) -> None:
+def test_non_text_is_refused(thing: object) -> None:
     assert _reason(model.clean_text, thing) == "invalid_request"
 
 

@@ -498,7 +498,7 @@ def test_empty_or_short_passphrase_is_refused(tmp_path: Path, passphrase: str) -
 
 
 @pytest.mark.requirement("archive-sealed")
-def test_file_that_is_there_is_not_overwritten_unless_told(tmp_path: Path) -> None:
+def test_file_that_is_there_is_not_overwritten_by_default(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"mine")
     assert reason_of(archive.write_archive, path, SMALL, None) == "invalid_request"

@@ -64,7 +64,7 @@ def test_no_daily_work_begins_a_witness(
     assert not (keys.directory / "checkpoint").exists()
 
 
-def test_there_is_nothing_to_accept_where_nothing_was_seen(rolled_back: Path, keys: FileKeys, clock: Clock) -> None:
+def test_acceptance_without_a_checkpoint_is_refused(rolled_back: Path, keys: FileKeys, clock: Clock) -> None:
     with strongroom.open(rolled_back, keys=keys, now=clock) as vault:
         assert reason(vault.audit.accept_restore) == "invalid_request"
         vault.audit.checkpoint(first=True)

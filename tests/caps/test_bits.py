@@ -71,7 +71,7 @@ def test_garbage_is_refused(text: str) -> None:
 
 @pytest.mark.requirement("cap-bits")
 @pytest.mark.parametrize("thing", [b"bytes", 5, ["list"], {"a": 1}, object()])
-def test_what_is_no_text_is_refused(thing: object) -> None:
+def test_non_text_is_refused(thing: object) -> None:
     assert refusal(thing).reason == "cap_malformed"  # type: ignore[arg-type]
 
 

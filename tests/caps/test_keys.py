@@ -86,7 +86,7 @@ def test_curve_arithmetic_agrees_with_a_real_key() -> None:
     assert [_encodings(base)] == [{bytes.fromhex("58" + "66" * 31)}]
 
 
-def test_there_are_eight_points_of_small_order_in_fourteen_encodings() -> None:
+def test_small_order_points_are_eight_in_fourteen_encodings() -> None:
     assert len(_small_points()) == 8
     assert all(_times(8, point) == IDENTITY for point in _small_points())
     orders = [next(n for n in (1, 2, 4, 8) if _times(n, point) == IDENTITY) for point in _small_points()]

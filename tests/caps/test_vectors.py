@@ -34,7 +34,7 @@ def _authority(held: Cap) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("project-vectors")
-def test_there_are_vectors_that_pass_and_vectors_for_every_reason_of_verification() -> None:
+def test_vectors_cover_success_and_every_reason_of_verification() -> None:
     expected = {json.loads(path.read_bytes())["expect"] for path in FILES}
     assert expected == {
         "ok",

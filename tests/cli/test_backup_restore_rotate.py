@@ -114,7 +114,7 @@ def test_copy_restored_elsewhere_is_named_in_the_next_step_and_called_a_copy(cli
 
 
 @pytest.mark.requirement("cli-keeping")
-def test_what_is_no_backup_is_not_found(cli: Cli, vault: None) -> None:
+def test_directory_without_a_backup_is_not_found(cli: Cli, vault: None) -> None:
     for source in ("nowhere", "."):
         done = cli("restore", source, "--to", "new", "--json")
         assert done.code == 4
@@ -276,7 +276,7 @@ def test_stopped_rotation_of_the_root_is_shown_and_finished(cli: Cli, vault: Non
 
 
 @pytest.mark.requirement("cli-keeping", "rotate-ends")
-def test_there_is_no_rotation_to_continue_where_none_was_stopped(cli: Cli, vault: None) -> None:
+def test_rotation_that_was_not_stopped_cannot_be_continued(cli: Cli, vault: None) -> None:
     assert cli("rotate", "root", "--continue", "--json").reason == "invalid_request"
 
 

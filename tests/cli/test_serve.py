@@ -249,9 +249,7 @@ def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault:
 
 
 @pytest.mark.requirement("cli-serve")
-def test_unless_told_it_takes_the_servers_own_defaults(
-    cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]
-) -> None:
+def test_serve_takes_the_servers_own_defaults(cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]) -> None:
     assert cli("serve").code == 0
     assert handed == [(ListenPlace(), Options())]
 
@@ -450,7 +448,7 @@ def told_at(cli: Cli, cap: str, url: str, *more: str) -> str:
 
 
 @pytest.mark.requirement("client-answers")
-def test_what_is_no_strongroom_is_unavailable_and_no_defect(cli: Cli, caps: Caps) -> None:
+def test_server_that_is_not_strongroom_is_unavailable_and_no_defect(cli: Cli, caps: Caps) -> None:
     cap = str(caps("agent.cap", minted()))
     for status in (200, 404):
         with peer(status, b"<html>welcome</html>") as other:

@@ -128,7 +128,7 @@ def test_compressed_answer_is_neither_asked_for_nor_unpacked(start: Start, reach
 @pytest.mark.parametrize(
     "data", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 64, b"HTTP/1.1 200 OK\r\nbroken\r\n\r\n"]
 )
-def test_what_speaks_no_http_is_server_unavailable(data: bytes, start: Start, reach: Reach) -> None:
+def test_server_that_speaks_no_http_is_server_unavailable(data: bytes, start: Start, reach: Reach) -> None:
     with pytest.raises(errors.ServerUnavailable):
         reach(start(then=always(Reply(data, hang_up=True)))).get("x")
 

@@ -81,7 +81,7 @@ def test_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Toke
         asyncio.run(later.get("x", actor="local/bob"))  # type: ignore[call-arg]
 
 
-def test_there_is_one_method_for_each_of_memory_with_the_same_signature() -> None:
+def test_async_memory_has_each_method_of_memory_with_the_same_signature() -> None:
     for name, method in vars(Memory).items():
         if not name.startswith("_") and name != "with_cap" and callable(method):
             twin = vars(AsyncMemory)[name]

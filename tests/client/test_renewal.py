@@ -185,7 +185,7 @@ def test_renewing_by_hand_returns_the_cap_and_changes_nothing(
     assert (_paths(peer.seen), stored) == (["renew"], [])
 
 
-def test_who_cannot_store_a_cap_hears_of_it_and_the_new_cap_is_used(
+def test_client_that_cannot_store_a_cap_hears_of_it_and_uses_the_new_cap(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     def full(token: Token) -> None:

@@ -17,7 +17,7 @@ SALT = bytes(range(24))
 
 
 @given(key=st.binary(max_size=300), texts=st.lists(st.binary(max_size=300), min_size=1, max_size=4))
-def test_it_is_hmac_for_keys_and_texts_of_any_length(key: bytes, texts: list[bytes]) -> None:
+def test_hmac_state_is_hmac_for_keys_and_texts_of_any_length(key: bytes, texts: list[bytes]) -> None:
     for hashed in (hashlib.sha256, hashlib.sha512):
         keyed = HmacState(key, hashed)
         found = [keyed.digest(text) for text in (*texts, texts[0])]

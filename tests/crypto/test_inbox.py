@@ -37,7 +37,7 @@ def _reason(call: Callable[..., object], *given: Any) -> str:
 @example(b"age-encryption.org/v1\n")
 @example(b"age-encryption.org/v1\n-> X25519 \n--- \n")
 @example(b"-----BEGIN AGE ENCRYPTED FILE-----\n")
-def test_what_is_no_bundle_is_refused(garbage: bytes) -> None:
+def test_non_bundle_is_refused(garbage: bytes) -> None:
     assert _reason(inbox.unseal, KEY, garbage) == "invalid_request"
 
 
@@ -67,7 +67,7 @@ def test_bundle_opens_with_its_own_key_alone() -> None:
 @pytest.mark.parametrize(
     "value", [None, "text", 5, bytearray(SEALED), memoryview(SEALED)], ids=lambda one: str(type(one))
 )
-def test_what_is_not_bytes_is_refused(value: object) -> None:
+def test_non_bytes_are_refused(value: object) -> None:
     assert _reason(inbox.unseal, KEY, value) == "invalid_request"
 
 
@@ -123,13 +123,13 @@ def test_what_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str
     ["", "x", TO[:-1], TO + "q", TO.upper(), KEY, TO[:-1] + ("q" if TO[-1] != "q" else "p"), None, 5],
     ids=["nothing", "letter", "shorter", "longer", "capitals", "secret", "changed", "none", "number"],
 )
-def test_what_is_no_recipient_is_refused(wrong: Any) -> None:
+def test_non_recipient_is_refused(wrong: Any) -> None:
     assert _reason(inbox.seal, wrong, BUNDLE) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
 @pytest.mark.parametrize("wrong", ["", "x", TO, KEY[:-1], KEY + "Q"], ids=map(str, range(5)))
-def test_what_is_no_identity_is_refused_and_not_repeated(wrong: str) -> None:
+def test_non_identity_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(StrongroomError) as refused:
         inbox.recipient_of(wrong)
     assert refused.value.reason == "invalid_request"

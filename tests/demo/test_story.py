@@ -336,7 +336,7 @@ def test_its_processes_get_nothing_of_the_users_own(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.requirement("demo-apart")
-def test_it_runs_without_a_home(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_runs_without_a_home(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     played(monkeypatch, STEPS[:2])
     done = run_demo("--json")

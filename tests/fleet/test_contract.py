@@ -685,7 +685,7 @@ def test_worker_that_is_kept_from_hearing_looks_for_itself_within_a_minute(bucke
 
 
 @pytest.mark.requirement("s3-contract")
-def test_who_has_room_for_one_actor_only_hears_of_every_change(bucket: Interrupted, store: S3Store) -> None:
+def test_worker_with_room_for_one_actor_hears_of_every_change(bucket: Interrupted, store: S3Store) -> None:
     other = S3Store(bucket, views=1)
     names = [line(1), line(1, BOBS)]
     seen = [other.version(other.scope(name)) for name in names]
@@ -702,7 +702,7 @@ def test_who_has_room_for_one_actor_only_hears_of_every_change(bucket: Interrupt
 
 @pytest.mark.parametrize("name", ["at", f"g000000/memory/{'c3' * 16}/g000000/packs/{1:012x}{'a' * 12}"])
 @pytest.mark.requirement("s3-contract")
-def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, store: S3Store, name: str) -> None:
+def test_object_larger_than_any_of_ours_is_not_read(bucket: Interrupted, store: S3Store, name: str) -> None:
     other = _another(bucket)
     bucket.objects[f"{ALICE}/{name}"] = bytes(packs.LARGEST + 1)
     before = bucket.requests.get("get", 0)
@@ -714,7 +714,7 @@ def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, s
 
 
 @pytest.mark.requirement("pack-cold")
-def test_who_only_puts_has_lines_packed_all_the_same(bucket: Interrupted) -> None:
+def test_process_that_only_puts_has_lines_packed_all_the_same(bucket: Interrupted) -> None:
     create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1"), PutNew(f"{ALICE}/keys", b"k")], NOW).close()
     store = S3Store(bucket)
     store.authenticate(MAC)

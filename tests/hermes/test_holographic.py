@@ -123,13 +123,13 @@ def test_its_block_is_in_the_system_prompt_and_counts_what_the_first_session_lef
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_it_lets_go_of_its_database_at_the_end_of_each_session(talk: Talk) -> None:
+def test_holographic_lets_go_of_its_database_at_the_end_of_each_session(talk: Talk) -> None:
     assert talk.first.said["released"]
     assert talk.second.said["released"]
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_it_is_the_installed_file_and_the_host_has_no_complaint(talk: Talk) -> None:
+def test_holographic_is_the_installed_file_and_the_host_has_no_complaint(talk: Talk) -> None:
     for session in (talk.first, talk.second):
         assert session.said["as_installed"] == "0.19.0"
         assert session.said["complaints"] == []

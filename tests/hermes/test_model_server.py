@@ -46,7 +46,7 @@ def test_unknown_path_is_not_found(model: ModelServer) -> None:
     assert model.requests == []
 
 
-def test_it_names_its_model(model: ModelServer) -> None:
+def test_model_server_names_its_model(model: ModelServer) -> None:
     status, body = _ask(model, "GET", "/v1/models")
     assert (status, [one["id"] for one in json.loads(body)["data"]]) == (200, ["scripted"])
 

@@ -323,7 +323,7 @@ def test_file_filled_by_hand_is_shown_within_bounds(place: Path) -> None:
 
 
 @pytest.mark.requirement("builtin-notifies-after-commit")
-def test_who_hears_of_a_change_finds_it_in_the_file(place: Path) -> None:
+def test_listener_to_a_change_finds_it_in_the_file(place: Path) -> None:
     seen: list[tuple[Write, str]] = []
     path = place / "USER.md"
     memory = BuiltinMemory(place, on_write=lambda write: seen.append((write, path.read_text())))
@@ -434,7 +434,7 @@ def test_limits_count_characters(place: Path) -> None:
         memory.add("user", "水")
 
 
-def test_target_is_memory_unless_told(memory: BuiltinMemory) -> None:
+def test_target_is_memory_by_default(memory: BuiltinMemory) -> None:
     assert call(memory, action="add", content="one", target=None)["target"] == "memory"
     assert call(memory, action="add", content="two")["entries"] == 2
 

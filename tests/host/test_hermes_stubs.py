@@ -146,7 +146,7 @@ def test_directories_without_init_below_one_another_are_no_module(
     assert hermes_stubs.elsewhere("tools.inner.deep") is None
 
 
-def test_home_is_that_of_the_environment_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_home_is_that_of_the_environment_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "env"))
     assert hermes_stubs.get_hermes_home() == tmp_path / "env"
     with at_home(tmp_path / "told"):

@@ -336,7 +336,7 @@ def test_closed_host_leaves_no_thread_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("host-shutdown-bounded")
-def test_whoever_asks_after_the_close_is_answered_at_once(tmp_path: Path) -> None:
+def test_caller_after_the_close_is_answered_at_once(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen()), LONG) as host:
         memory = host.manager(session())
     done = threading.Event()

@@ -75,7 +75,7 @@ def test_signs_that_only_look_like_references_are_read(tmp_path: Path) -> None:
 @pytest.mark.requirement("host-plugin-files-cannot-hang")
 @pytest.mark.parametrize("name", ["__init__.py", "plugin.yaml", "other.py"])
 @pytest.mark.parametrize("kind", ["pipe", "directory", "device"])
-def test_what_is_no_plain_file_keeps_nobody_waiting(home: Path, name: str, kind: str) -> None:
+def test_special_file_keeps_nobody_waiting(home: Path, name: str, kind: str) -> None:
     plugin = home / "plugins" / "odd"
     plugin.mkdir()
     place = plugin / name

@@ -209,7 +209,7 @@ def test_text_of_openings_alone_ends() -> None:
 
 
 @pytest.mark.requirement("host-fenced-once")
-def test_what_was_shown_is_in_no_message_that_is_kept(tmp_path: Path) -> None:
+def test_shown_lines_are_in_no_message_that_is_kept(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, Recorder(seen, answers={"prefetch": "old line"})) as host:
         memory = host.manager(session())

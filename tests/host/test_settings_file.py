@@ -178,7 +178,7 @@ def test_file_that_can_be_opened_again_unchanged_is_in_use_again(path: Path, mon
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["directory", "pipe"])
-def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path, make: Callable[[Path], None]) -> None:
+def test_special_file_is_not_waited_for_and_leaves_nothing_open(path: Path, make: Callable[[Path], None]) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     assert watched.value == {"peer": "eri"}

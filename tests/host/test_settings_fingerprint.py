@@ -55,7 +55,7 @@ def _circle() -> object:
         _nested(DEEPEST + 1),
     ],
 )
-def test_what_is_not_json_is_refused(settings: object) -> None:
+def test_non_json_is_refused(settings: object) -> None:
     with pytest.raises(InvalidRequest) as caught:
         fingerprint(settings, KEY)
     assert caught.value.reason == "invalid_request"

@@ -77,7 +77,7 @@ def test_write_that_the_system_cuts_off_leaves_the_old_text(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
-def test_what_is_no_file_is_named_and_left_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_non_file_is_named_and_left_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "notes.md")
     file = TextFile(tmp_path / "notes.md")
     with pytest.raises(StoreUnavailable):

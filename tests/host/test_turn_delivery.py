@@ -204,7 +204,7 @@ def test_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.requirement("host-threads-bounded")
-def test_what_waits_for_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_queue_of_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     provider = Held(("sync_turn",))
     with hosted(tmp_path, provider, SHORT) as host:
         memory = host.manager(session())

@@ -286,7 +286,7 @@ def test_record_that_does_not_open_costs_no_later_turn(place: Path) -> None:
 
 @pytest.mark.requirement("host-sync-durable")
 @pytest.mark.parametrize("kind", ["directory", "pipe", "link", "nowhere"])
-def test_what_is_no_file_holds_up_no_other(place: Path, tmp_path: Path, kind: str) -> None:
+def test_non_file_holds_up_no_other(place: Path, tmp_path: Path, kind: str) -> None:
     kept(place, "a", run="02")
     odd = file_of(place, "01")
     if kind == "directory":

@@ -259,7 +259,7 @@ def test_edited_document_is_refused(changed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b"\xff", b'{"v":1}'])
-def test_what_is_no_document_is_refused(body: bytes) -> None:
+def test_non_document_is_refused(body: bytes) -> None:
     assert _reason(reopened, body) == "tampered"
     assert _reason(VaultSecrets.open, body, VAULT, RING) == "tampered"
 

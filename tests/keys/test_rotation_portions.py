@@ -221,7 +221,7 @@ def test_rotation_after_a_killed_one_trusts_neither_of_its_roots(
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_there_is_nothing_to_continue_where_no_rotation_was_stopped(filled: Vault, keys: FileKeys) -> None:
+def test_continuing_without_a_stopped_rotation_is_refused(filled: Vault, keys: FileKeys) -> None:
     before = keys.load()
     with pytest.raises(StrongroomError) as refused:
         filled.rotate_root(resume=True)

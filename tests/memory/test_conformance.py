@@ -383,7 +383,7 @@ def test_bad_argument_is_refused_and_nothing_is_written(
     assert untouched.profile("work").version == ""
 
 
-def test_what_is_no_collection_is_a_type_error_in_both(memory: Memory) -> None:
+def test_non_collection_is_a_type_error_in_both(memory: Memory) -> None:
     for call in (
         lambda: memory.get("x", namespaces=5),  # type: ignore[arg-type]
         lambda: memory.get(ids=5),  # type: ignore[arg-type]
@@ -579,7 +579,7 @@ def test_forgotten_id_is_acknowledged_as_forgotten(memory: Memory) -> None:
 # Reading.
 
 
-def test_k_is_five_unless_told_and_at_most_twenty(memory: Memory) -> None:
+def test_k_is_five_by_default_and_at_most_twenty(memory: Memory) -> None:
     memory.put_many([NewLine(text=f"line {n}", namespace="work") for n in range(25)])
     assert (len(memory.get("line")), len(memory.get("line", k=20)), len(memory.get("line", k=1))) == (5, 20, 1)
     assert memory.get(ids=[]) == []

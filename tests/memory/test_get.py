@@ -91,7 +91,7 @@ def test_cap_for_no_namespace_gets_nothing(vault: Vault, cap: Token, clock: Cloc
 
 
 @pytest.mark.requirement("seed-top-k", "gate-max-k")
-def test_k_is_five_unless_told_at_most_twenty_and_at_most_what_the_cap_allows(
+def test_k_is_five_by_default_at_most_twenty_and_at_most_what_the_cap_allows(
     vault: Vault, cap: Token, clock: Clock
 ) -> None:
     memory = vault.memory(cap)

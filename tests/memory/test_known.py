@@ -62,7 +62,7 @@ def test_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
     assert (entry.decision, entry.reason) == ("deny", "cap_revoked")
 
 
-def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, cap: Token) -> None:
+def test_cap_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, cap: Token) -> None:
     vault.revoke(cap)
     with pytest.raises(errors.CapRevoked):
         other.memory(cap).put("a boat that must not be there", namespace="travel")
@@ -71,7 +71,7 @@ def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, ca
 
 
 @pytest.mark.parametrize("text", ["  ", "a boat"])
-def test_who_was_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
+def test_cap_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
     vault: Vault, other: Vault, cap: Token, text: str
 ) -> None:
     vault.revoke(cap)

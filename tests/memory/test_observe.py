@@ -30,7 +30,7 @@ def test_cap_that_may_not_put_or_covers_no_namespace_observes_nothing(vault: Vau
 @pytest.mark.parametrize(
     "what", ["", " ", "a b", "Allergic to peanuts", "a\nb", "a\x00", "é", "x" * 65, "-x", ".", "\u202e"]
 )
-def test_what_is_no_name_does_not_come_into_the_log(vault: Vault, cap: Token, what: str) -> None:
+def test_non_name_does_not_come_into_the_log(vault: Vault, cap: Token, what: str) -> None:
     size = vault.audit.size()
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).observe(what, DIGEST)

@@ -121,7 +121,7 @@ def test_enough_patience_waits_for_everything(shelves: LineCache, slow: Slow) ->
 
 
 @pytest.mark.requirement("recall-patience")
-def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_background(
+def test_caller_without_a_limit_waits_for_everything_although_another_began_in_the_background(
     shelves: LineCache, slow: Slow
 ) -> None:
     part = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)

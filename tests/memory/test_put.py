@@ -245,9 +245,7 @@ def test_text_that_poses_as_another_reaches_no_other_session_or_namespace(
 
 @pytest.mark.parametrize("field", ["namespace", "session", "kind", "author", "id"])
 @pytest.mark.parametrize("value", [["a"], {}, 7, b"travel"])
-def test_what_is_no_text_is_refused_wherever_a_text_belongs(
-    vault: Vault, cap: Token, field: str, value: object
-) -> None:
+def test_non_text_is_refused_wherever_a_text_belongs(vault: Vault, cap: Token, field: str, value: object) -> None:
     given = {"text": "x", "namespace": "travel", field: value}
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).put_many([NewLine(**given)])  # type: ignore[arg-type]

@@ -236,7 +236,7 @@ def test_revoked_cap_that_asks_on_and_on_does_not_fill_the_log(vault: Vault, clo
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_whoever_asks_next_is_preceded_by_the_count(vault: Vault, clock: Clock, cap: Token) -> None:
+def test_count_precedes_the_next_request(vault: Vault, clock: Clock, cap: Token) -> None:
     token = revoked(vault)
     ask_revoked(vault, token, EACH + 3)
     clock.move(61)

@@ -63,7 +63,7 @@ def test_without_a_valid_cap_a_connection_goes_first_and_the_one_that_waited_lon
 
 
 @pytest.mark.requirement("server-places")
-def test_whoever_has_most_connections_loses_one_first() -> None:
+def test_peer_with_most_connections_loses_one_first() -> None:
     lone = Fake("b", since=0)
     many = [Fake("a", since=number) for number in range(1, 4)]
     places = filled(lone, *many)

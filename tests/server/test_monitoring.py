@@ -163,7 +163,7 @@ def test_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_cl
 
 
 @pytest.mark.requirement("server-ready", "server-connections")
-def test_many_who_ask_whether_it_is_ready_share_one_look(
+def test_readiness_requests_at_once_share_one_check(
     start: StartThread, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []

@@ -77,7 +77,7 @@ def test_port_in_use_is_named_as_such() -> None:
 
 
 @pytest.mark.requirement("server-public-bind")
-def test_it_listens_on_loopback_unless_told() -> None:
+def test_server_listens_on_loopback_by_default() -> None:
     assert ListenPlace().address == "127.0.0.1"
     with listen(ListenPlace(port=0)) as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
@@ -115,7 +115,7 @@ def test_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], um
 
 
 @pytest.mark.requirement("server-unix")
-def test_unix_socket_is_the_owners_alone_unless_told(tmp_path: Path) -> None:
+def test_unix_socket_is_the_owners_alone_by_default(tmp_path: Path) -> None:
     with listen(ListenPlace(unix=tmp_path / "socket")):
         assert mode(tmp_path / "socket") == 0o600
 
@@ -155,7 +155,7 @@ def test_socket_that_is_listened_on_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("server-unix")
 @pytest.mark.parametrize("what", ["file", "directory", "link to a file", "link to a socket", "dangling link"])
-def test_what_is_no_socket_is_left_alone(tmp_path: Path, what: str) -> None:
+def test_non_socket_is_left_alone(tmp_path: Path, what: str) -> None:
     path, target = tmp_path / "place", tmp_path / "target"
     if what == "file":
         path.write_text("precious")

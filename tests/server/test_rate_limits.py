@@ -310,9 +310,7 @@ def test_valid_cap_is_never_charged_to_its_address(start: StartThread, cap: Toke
 
 @pytest.mark.requirement("server-rates", "server-logs")
 @pytest.mark.parametrize("headers", [{}, {"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_what_is_no_route_or_no_host_of_ours_is_charged_to_its_address(
-    start: StartThread, headers: dict[str, str]
-) -> None:
+def test_unknown_route_or_host_is_charged_to_its_address(start: StartThread, headers: dict[str, str]) -> None:
     running = start(**SLOW_ADDRESS)
     found = [running.ask("GET", "/nowhere", headers=headers).status for _ in range(13)]
     assert set(found[:11]) <= {404, 421, 403}

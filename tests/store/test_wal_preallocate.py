@@ -140,7 +140,7 @@ def test_on_a_full_disk_the_journal_stays_short(
     assert len(store.names("things/")) == 2
 
 
-def test_who_writes_beside_us_keeps_its_frames(store: SqliteStore, place: Path) -> None:
+def test_writer_beside_us_keeps_its_frames(store: SqliteStore, place: Path) -> None:
     """A lock of ours does not keep other programs away: SQLite's own does."""
     _put(store, "things/a")
     other = apsw.Connection(str(place / "vault.db"))

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.requirement("upgrade-frozen")
 NAMES = {"vault.tar.xz", "buckets.tar.xz", "hermes.tar.xz", "journal.tar.xz"}
 
 
-def test_there_are_fixtures_and_every_version_of_them_is_pinned() -> None:
+def test_fixtures_exist_and_every_version_of_them_is_pinned() -> None:
     assert PINNED
     assert sorted(one.name for one in FIXTURES.iterdir() if one.is_dir()) == sorted(PINNED)
 

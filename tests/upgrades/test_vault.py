@@ -135,7 +135,7 @@ def test_log_that_was_put_back_to_then_is_noticed(left: Path, clock: Clock, said
     assert [one.flaw for one in report.findings] == ["log_rolled_back"]
 
 
-def test_it_takes_lines_forgets_rotates_mints_and_still_verifies(
+def test_upgraded_vault_takes_lines_forgets_rotates_mints_and_still_verifies(
     left: Path, clock: Clock, said: dict[str, Any]
 ) -> None:
     keys = FileKeys(left / "keys")

@@ -130,7 +130,7 @@ def test_database_with_damaged_pages_is_not_copied(vault: Vault, cap: Token, tmp
 
 
 @pytest.mark.requirement("backup-verified")
-def test_what_is_no_vault_is_neither_backed_up_nor_restored(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
+def test_non_vault_is_neither_backed_up_nor_restored(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
     (tmp_path / "empty").mkdir()
     for missing in ("empty", "none"):
         assert reason_of(back_up, tmp_path / missing, tmp_path / "backup", keys, clock) == "vault_missing"

@@ -423,7 +423,7 @@ def test_put_that_takes_long_to_index_leaves_the_event_loop(vault: Vault, cap: T
 
 
 @pytest.mark.requirement("server-connections")
-def test_what_another_process_wrote_is_not_taken_in_on_the_event_loop(
+def test_changes_of_another_process_are_not_read_on_the_event_loop(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys
 ) -> None:
     with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other:

@@ -324,7 +324,7 @@ def test_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeypat
 
 
 @pytest.mark.requirement("renew-race", "renew-lineage")
-def test_nobody_renews_once_any_cap_that_theirs_came_from_is_revoked(vault: Vault) -> None:
+def test_renewal_is_refused_once_any_ancestor_is_revoked(vault: Vault) -> None:
     """Also while the caps in between have not been reached yet: else who is quick outruns who revokes."""
     first = vault.mint(actor="local/alice", ops=["get", "renew"], namespaces=["travel"], ttl=3600)
     newest = first

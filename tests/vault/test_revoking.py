@@ -90,7 +90,7 @@ def test_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, 
 
 @pytest.mark.requirement("admin-within")
 @pytest.mark.parametrize("named", ["", "x", "0" * 63, "0" * 65, "G" * 64, "A" * 64, "../" * 21 + "x", "\ud800" * 64])
-def test_what_is_no_link_is_an_invalid_request(vault: Vault, named: str) -> None:
+def test_non_link_is_an_invalid_request(vault: Vault, named: str) -> None:
     token = admin(vault)
     size = vault.audit.size()
     assert refusal(partial(revoked, vault, token, named)).reason == "invalid_request"

@@ -88,7 +88,7 @@ def test_file_keeps_its_mode_and_a_new_one_is_the_owners(hermes: Path) -> None:
     assert (hermes / "new").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_text_or_too_large_is_refused(hermes: Path) -> None:
+def test_non_text_or_too_large_is_refused(hermes: Path) -> None:
     (hermes / "bytes").write_bytes(b"\xff\xfe\xff")
     (hermes / "large").write_bytes(bytes(5 << 20))
     for name in ("bytes", "large", "."):

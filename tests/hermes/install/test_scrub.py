@@ -377,7 +377,7 @@ def test_database_of_another_shape_holds_nothing(tmp_path: Path, table: str) -> 
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_what_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
+def test_non_database_is_named_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreUnavailable) as refused:
         scrub.scrub(tmp_path / "state.db", gone_everywhere)

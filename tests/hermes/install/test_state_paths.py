@@ -147,7 +147,7 @@ def test_places_of_another_home_of_the_same_profile_are_left_alone(
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("kind", ["file", "readable", "link", "pipe", "directory"])
 @pytest.mark.parametrize("verb", [("wire",), ("wire", "--check-only"), ("unwire",)], ids=" ".join)
-def test_what_is_no_cap_is_refused_also_in_our_own_place(
+def test_non_cap_is_refused_also_in_our_own_place(
     cli: Cli, hermes: Path, home: Path, verb: tuple[str, ...], kind: str
 ) -> None:
     wired(cli)

@@ -107,7 +107,7 @@ def test_reply_that_answers_or_tells_something_stays(reply: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.TURN])
-def test_what_is_no_turn_is_never_an_echo(kind: Kind) -> None:
+def test_non_turn_is_never_an_echo(kind: Kind) -> None:
     assert left(QUESTION, hit(QUESTION, kind=kind), hit("I see.", ASSISTANT, kind)) == [QUESTION, "I see."]
 
 

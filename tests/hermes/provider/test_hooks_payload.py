@@ -37,7 +37,7 @@ def stands() -> None:
     "data",
     [b"", b"{", b"[]", b"null", b'"text"', b"\xff", b'{"tool_name": 1}', b'{"tool_input": "ls"}', b"[" * 100_000],
 )
-def test_what_is_not_the_json_of_a_hook_is_refused(data: bytes) -> None:
+def test_json_that_is_not_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:
         hook_payload.parse(data)
     assert refused.value.reason == "invalid_request"

@@ -138,7 +138,7 @@ def test_one_persons_turns_wait_and_those_of_the_others_go_on(spool: Spool) -> N
 
 
 @pytest.mark.parametrize("odd", ["pipe", "link", "directory", "huge"])
-def test_what_is_no_file_of_ours_is_set_aside_and_holds_up_nothing(spool: Spool, odd: str, tmp_path: Path) -> None:
+def test_foreign_file_is_set_aside_and_holds_up_nothing(spool: Spool, odd: str, tmp_path: Path) -> None:
     spool.add(ACTOR, b"good", NOW)
     place = spool.directory / f"{'0' * 26}-1.turn"
     if odd == "pipe":

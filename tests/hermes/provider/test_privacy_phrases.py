@@ -225,7 +225,7 @@ def test_name_before_a_message_is_its_author(text: str, expected: tuple[str, str
         "see [alice] there",
     ],
 )
-def test_what_is_no_name_stays_part_of_the_message(text: str) -> None:
+def test_non_name_stays_part_of_the_message(text: str) -> None:
     assert privacy_phrases.speaker(text) == ("", text)
 
 
@@ -378,7 +378,7 @@ def test_mere_mention_does_not_end_off_the_record(wired: Wired, text: str) -> No
         "다시 기억해",
     ],
 )
-def test_who_says_so_plainly_is_on_the_record_again(wired: Wired, text: str) -> None:
+def test_plain_request_ends_off_the_record(wired: Wired, text: str) -> None:
     agent = wired.agent()
     for one in (people.OFF, text, TRIP):
         say(agent, one)

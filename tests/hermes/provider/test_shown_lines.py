@@ -100,7 +100,7 @@ def test_file_is_the_owners_alone_and_holds_no_id_in_clear(wired: Wired) -> None
     assert line.encode() not in place.read_bytes()
 
 
-def test_it_is_bounded_and_the_oldest_files_go(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_lines_are_bounded_and_the_oldest_files_go(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "SEEN_LIMIT", 10)
     monkeypatch.setattr(conversation, "FILES_LIMIT", 2)
     for number in range(4):

@@ -45,7 +45,7 @@ def test_platform_that_names_neither_person_nor_chat_is_nobodys(platform: str) -
 
 @pytest.mark.parametrize("context", ["cron", "flush", "compress", "something new"])
 @pytest.mark.requirement("hermes-contexts")
-def test_what_a_clock_or_a_summary_says_is_nobodys(context: str) -> None:
+def test_words_of_a_clock_or_a_summary_are_nobodys(context: str) -> None:
     assert isinstance(spoken(platform="cli", agent_context=context), Nobody)
 
 

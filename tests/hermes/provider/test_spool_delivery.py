@@ -44,7 +44,7 @@ def test_erased_persons_waiting_turns_go_and_those_of_the_others_are_delivered(r
 
 
 @pytest.mark.requirement("hermes-erased")
-def test_what_an_erased_person_took_back_holds_up_nobody(remote: Served) -> None:
+def test_undo_of_an_erased_person_holds_up_nobody(remote: Served) -> None:
     alice = remote.agent("s1", **DM)
     say(alice, "Alice flies to Rome")
     remote.stop()
@@ -57,7 +57,7 @@ def test_what_an_erased_person_took_back_holds_up_nobody(remote: Served) -> None
 
 
 @pytest.mark.requirement("hermes-erased")
-def test_what_an_erased_person_says_is_not_left_in_the_spool(either: Wired) -> None:
+def test_words_of_an_erased_person_are_not_left_in_the_spool(either: Wired) -> None:
     agent = either.agent("a", **DM)
     say(agent, "Alice flies to Rome")
     either.vault.erase(ALICE)
@@ -213,7 +213,7 @@ def test_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("suffix", [".turn", ".forget"])
-def test_what_a_killed_process_left_half_written_is_tidied_away(tmp_path: Path, suffix: str) -> None:
+def test_half_written_file_of_a_killed_process_is_tidied_away(tmp_path: Path, suffix: str) -> None:
     held = Spool(tmp_path, 1 << 20)
     held.add(Actor(ALICE), b"one", Millis(1))
     half = tmp_path / f".{'0' * 26}-{'a' * 16}{suffix}-x1y2z3"
@@ -224,7 +224,7 @@ def test_what_a_killed_process_left_half_written_is_tidied_away(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("suffix", [".turn", ".forget"])
-def test_what_a_process_that_lives_is_writing_is_left_alone(tmp_path: Path, suffix: str) -> None:
+def test_half_written_file_of_a_living_process_is_left_alone(tmp_path: Path, suffix: str) -> None:
     other = Spool(tmp_path, 1 << 20)
     draft = other.draft(Actor(ALICE), b"one", Millis(1))
     half = tmp_path / f".{draft.stem}{suffix}-x1y2z3"
@@ -261,7 +261,7 @@ def test_nothing_that_lies_in_the_spool_holds_up_a_turn(remote: Served, odd: str
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_what_was_set_aside_is_tried_again_when_the_home_is_wired_anew(wired: Wired) -> None:
+def test_turns_set_aside_are_tried_again_when_the_home_is_wired_anew(wired: Wired) -> None:
     actor = Actor(OWNER)
     lines = (NewLine(text=TRIP, namespace="travel", id=str(ULID())),)
     spool = wired.home.parts.spool
@@ -352,7 +352,7 @@ def test_undo_while_the_server_is_away_outlasts_the_process(remote: Served) -> N
 
 
 @pytest.mark.requirement("hermes-spool-sealed")
-def test_what_waits_to_be_forgotten_says_nothing(remote: Served) -> None:
+def test_waiting_undo_holds_no_text(remote: Served) -> None:
     agent = remote.agent()
     say(agent, TRIP)
     ids = {hit.id for hit in remote.lines()}

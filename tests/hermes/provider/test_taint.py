@@ -98,7 +98,7 @@ def test_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
     assert REPLY in readable_with_travel(wired)
 
 
-def test_it_outlasts_the_process(either: Wired) -> None:
+def test_taint_outlasts_the_process(either: Wired) -> None:
     """The runtime replays the history, with everything that was shown."""
     either.put(ALLERGY, "personal")
     either.agent().prefetch("peanut allergy?")
@@ -120,7 +120,9 @@ def test_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: bytes)
 
 @pytest.mark.parametrize("kwargs", [{"reason": "compression"}, {"reason": "branch"}, {"reason": "something new"}, {}])
 @pytest.mark.parametrize("new", ["s1", "s2"])
-def test_it_goes_along_into_a_rotated_or_branched_conversation(wired: Wired, new: str, kwargs: dict[str, Any]) -> None:
+def test_taint_goes_along_into_a_rotated_or_branched_conversation(
+    wired: Wired, new: str, kwargs: dict[str, Any]
+) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")

@@ -301,7 +301,7 @@ def test_huge_turn_can_wait_in_the_spool(remote: Served, text: str) -> None:
 
 
 @pytest.mark.parametrize("user", [None, 5, [{"type": "text", "text": "hello"}]])
-def test_what_is_no_text_breaks_no_turn(wired: Wired, user: Any) -> None:
+def test_non_text_breaks_no_turn(wired: Wired, user: Any) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, user)
     agent.sync_turn(user, "hi", session_id="s1")

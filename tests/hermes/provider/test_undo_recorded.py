@@ -360,14 +360,14 @@ def test_empty_history_takes_back_one_turn_at_most(talked: Wired) -> None:
 
 @pytest.mark.requirement("hermes-undo")
 @pytest.mark.parametrize("left", [(), FIVE[:4], FIVE[:2]])
-def test_what_hermes_does_not_call_undone_is_not_forgotten(talked: Wired, left: tuple[str, ...]) -> None:
+def test_turns_that_hermes_does_not_call_undone_are_not_forgotten(talked: Wired, left: tuple[str, ...]) -> None:
     hermes_record(talked, *((text, 1, 0, time.time()) for text in FIVE))
     say(talked.agent("s1", **CHAT), "hello", messages=history(*left, "hello"))
     assert said(talked, ALICE) == [*FIVE, "hello"]
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_what_a_compression_dropped_is_not_forgotten(talked: Wired) -> None:
+def test_turns_that_a_compression_dropped_are_not_forgotten(talked: Wired) -> None:
     hermes_record(talked, *((text, 0, 1, time.time()) for text in FIVE))
     say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
     assert said(talked, ALICE) == [*FIVE, "hello"]
@@ -382,7 +382,7 @@ def test_record_that_cannot_be_read_takes_nothing_back(talked: Wired) -> None:
 
 @pytest.mark.requirement("hermes-undo")
 @pytest.mark.parametrize("kept", [0, 3])
-def test_what_hermes_calls_undone_is_forgotten(talked: Wired, kept: int) -> None:
+def test_turns_that_hermes_calls_undone_are_forgotten(talked: Wired, kept: int) -> None:
     hermes_record(talked, *((text, int(number < kept), 0, time.time()) for number, text in enumerate(FIVE)))
     say(talked.agent("s1", **CHAT), "hello", messages=history(*FIVE[:kept], "hello"))
     assert said(talked, ALICE) == [*FIVE[:kept], "hello"]

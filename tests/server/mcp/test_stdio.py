@@ -101,7 +101,7 @@ def _started(directory: Path, cap: str, **environment: str) -> Iterator[Server]:
 
 
 @pytest.mark.requirement("mcp-stdio")
-def test_it_ends_with_stdin_and_closes_the_vault(vault: Vault, tmp_path: Path, cap: Token) -> None:
+def test_stdio_server_ends_with_stdin_and_closes_the_vault(vault: Vault, tmp_path: Path, cap: Token) -> None:
     with _started(tmp_path, cap) as server:
         server.begin()
         server.call(2, "memory_put", text="kept", namespace="work")

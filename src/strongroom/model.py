@@ -230,7 +230,7 @@ def _composed(text: str, what: str) -> str:
 
 
 def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str]:
-    """Kind, session, author and text of a line from outside, checked and in NFC; `session` is for one without any."""
+    """Check a line from outside. Returns kind, session, author and text in NFC. `session` is the default."""
     return (
         kind(new.kind),
         clean_field(session if new.session is None else new.session, "a session"),

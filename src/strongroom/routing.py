@@ -51,9 +51,9 @@ PATTERN_LIMIT = 256
 STEPS_LIMIT = 65536
 """Maximum steps of a pattern from one place of a text, which bounds its time (measured: 3 s for the worst)."""
 SCAN_LIMIT = 4096
-"""How many characters of a text patterns see."""
+"""How many characters of a text are searched by patterns."""
 TEXT_LIMIT = model.LINE_LIMIT
-"""How many characters of a text words see: all, since no line is longer."""
+"""How many characters of a text are searched for words: all of them, since no line is longer."""
 
 _NOTHING = re.compile(r"(?!)")
 _BEGINNING = 3

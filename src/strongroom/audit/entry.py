@@ -124,7 +124,7 @@ def encode_hash(hashed: bytes) -> str:
 
 
 def marks(effects: Sequence[Effect], tags: Mapping[str, tuple[str, str]]) -> tuple[Mark, ...]:
-    """The new state of each object that the effects change. `tags` has, by its name, its own tag and its shelf's."""
+    """The new state of each object that the effects change. `tags`: object name -> its own tag, its shelf's tag."""
     found: list[Mark] = []
     for effect in effects:
         if isinstance(effect, _WRITING):

@@ -43,7 +43,7 @@ _ANY_CAP = ""
 
 
 class _Bound:
-    """A limit of so many within each span of time."""
+    """A rate limit: at most `most` in each span of time."""
 
     def __init__(self, most: int, span: int) -> None:
         self._most = most

@@ -56,7 +56,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text, with marks."""
+    """Literal text. Marks stand for its unknown parts."""
 
     text: str
 

@@ -18,7 +18,7 @@ USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
 """The roles of messages that count."""
 _READ = ("role", "content")
-"""The keys that are read of a message: never what a runtime sent in place of its content."""
+"""The keys of a message that are read. What a runtime sent to the model instead (`api_content`) is not."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
 """The beginnings of texts that stand for messages a runtime dropped."""
 _SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))

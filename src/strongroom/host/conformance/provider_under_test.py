@@ -150,7 +150,7 @@ def _existing(path: Path) -> Path:
 
 
 def _discovered(name: str, home: Path | None) -> str:
-    """The name of a provider that exists; its path if it is in the home, which the checks do not use."""
+    """Check that a provider exists. Returns its name; its path if it is in the home, since checks use another home."""
     one = discovery.find_listed(name, home or hermes_stubs.get_hermes_home())
     return str(one.path) if one.where is discovery.Where.PLUGINS else name
 

@@ -98,7 +98,7 @@ def _attempt(
 
 
 def _with_id(line: NewLine, draft: _Draft) -> NewLine:
-    """The line with the id of the first try, so that an unclear failure cannot leave two copies."""
+    """The line with the id of the first attempt, so that a retry after a lost answer cannot store a second copy."""
     return msgspec.structs.replace(line, id=draft.line.id)
 
 

@@ -254,7 +254,7 @@ class Compactor:
 
 
 def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:
-    """Whether a forget has died between its burial and its end."""
+    """Whether a forget was interrupted after it wrote its tombstones and before it replaced the lines."""
     buried = [pack.records for pack in held.values() if all(one.body is None for one in pack.records.values())]
     for name in {name for records in buried for name in records}:
         known = view.objects.get(name)

@@ -595,7 +595,7 @@ def test_refused_token_is_not_kept() -> None:
     assert not held._verified
 
 
-def test_what_is_kept_does_not_hold_the_token_itself() -> None:
+def test_cached_decision_does_not_hold_the_token_itself() -> None:
     held = _gate()
     token = mint()
     held.admit(token, _get(), NOW)

@@ -180,7 +180,7 @@ def test_separator_inside_a_segment_does_not_make_two() -> None:
 @STEADY
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6))
 @example(["\ud800"])
-def test_whatever_a_path_is_built_from_it_is_an_actor(segments: list[str]) -> None:
+def test_path_built_from_any_texts_is_an_actor(segments: list[str]) -> None:
     made = model.actor_path(*segments)
     assert model.actor(made) == made
     assert made.count("/") == len(segments) - 1

@@ -45,7 +45,7 @@ def test_put_is_seen_by_the_next_get_of_another_process(two: tuple[Child, Child]
 
 
 @pytest.mark.requirement("forget-other-process", "store-changes")
-def test_what_one_process_forgets_the_next_get_of_another_does_not_return(
+def test_line_forgotten_by_one_process_is_not_in_the_next_get_of_another(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     one, other = two
@@ -101,7 +101,7 @@ def test_issuer_rotated_in_one_process_voids_old_caps_in_another(two: tuple[Chil
 
 
 @pytest.mark.requirement("store-changes", "erase-void")
-def test_what_one_process_erases_leaves_the_memory_of_another(
+def test_lines_erased_by_one_process_leave_the_memory_of_another(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     one, other = two

@@ -34,7 +34,7 @@ def test_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, sh
     "data",
     [b"{}", b'{"a": {"a": 1}}', b'[{"a": 1}, {"a": 1}]', b'{"a": ' + b"9" * 5000 + b"}", b"{", b"\xff", b"[" * 100_000],
 )
-def test_what_has_no_key_twice_or_is_no_json_passes(data: bytes) -> None:
+def test_json_without_duplicate_keys_and_non_json_pass(data: bytes) -> None:
     check_unique_keys(data)
 
 

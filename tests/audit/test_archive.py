@@ -137,7 +137,7 @@ def test_life_goes_on_over_archived_entries(
 
 
 @pytest.mark.requirement("audit-archive")
-def test_what_is_archived_is_readable_by_its_owner_alone(grown: Vault, tmp_path: Path) -> None:
+def test_archived_entries_are_readable_by_their_owner_alone(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     files = [path for path in (tmp_path / "old").rglob("*") if path.is_file()]
     assert len(files) > 4

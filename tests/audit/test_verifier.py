@@ -233,7 +233,7 @@ MEANWHILE = [
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("what", MEANWHILE, ids=lambda what: what.__name__)
 @pytest.mark.parametrize("when", ["first", "last"])
-def test_what_happens_during_the_walk_is_no_flaw(
+def test_changes_during_the_walk_are_no_flaw(
     vault: Vault, cap: Token, reopen: Reopen, what: Callable[[Vault, Token], None], when: str
 ) -> None:
     """The other vault acts after the head was read, at the first or the last step of going through the log."""

@@ -130,7 +130,7 @@ def test_scope_alone_names_no_actor() -> None:
         {"actor_scope": "local/"},
     ],
 )
-def test_what_lies_outside_a_scope_is_refused_at_narrowing_and_at_verifying(claims: dict[str, Any]) -> None:
+def test_actor_outside_a_scope_is_refused_at_narrowing_and_at_verifying(claims: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         narrow(mint(actor_scope=SCOPE), **claims)
     assert reason(joined(chain({"actor": None, "actor_scope": SCOPE}, claims))) == "cap_malformed"

@@ -156,7 +156,7 @@ def test_namespace_map_that_says_nothing_is_refused(
 
 
 @pytest.mark.requirement("cli-archive", "archive-forgotten")
-def test_what_was_forgotten_stays_so_and_is_counted(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_forgotten_lines_stay_so_and_are_counted(cli: Cli, vault: None, passphrase: Path) -> None:
     cli("put", SECRET, "-n", "travel")
     (gone,) = cli("list", "--json").json["lines"]
     cli("put", "kept", "-n", "travel")

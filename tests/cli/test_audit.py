@@ -188,7 +188,7 @@ def test_proof_and_its_entry_convince_somebody_who_has_only_the_key(cli: Cli, va
     ("arguments", "code"),
     [([], 2), (["999"], 2), (["-1"], 2), (["1", "--line", "0" * 26], 2), (["--line", "0" * 26], 4), (["x"], 2)],
 )
-def test_what_is_not_in_the_log_is_not_proven(cli: Cli, vault: None, arguments: list[str], code: int) -> None:
+def test_entry_that_is_not_in_the_log_is_not_proven(cli: Cli, vault: None, arguments: list[str], code: int) -> None:
     done = cli("audit", "prove", *arguments)
     assert (done.code, done.out) == (code, "")
 

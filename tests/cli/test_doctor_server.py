@@ -92,7 +92,7 @@ def test_socket_that_a_killed_server_left_is_found(cli: Cli, home: Path) -> None
     ],
     ids=["untrusted", "another name", "ended"],
 )
-def test_what_is_wrong_with_a_certificate_is_found(
+def test_certificate_fault_is_found(
     cli: Cli, home: Path, vault: None, made: dict[str, Any], trusted: bool, hint: str
 ) -> None:
     cert, key = certificate(home, **made)
@@ -127,7 +127,7 @@ def test_tls_where_there_is_none_and_none_where_there_is_are_found(cli: Cli, hom
     ],
     ids=["404", "page", "imitation", "deep", "redirect"],
 )
-def test_what_answers_and_is_no_strongroom_is_found_and_is_shown_no_cap(
+def test_foreign_server_is_found_and_is_shown_no_cap(
     cli: Cli, caps: Caps, status: int, body: bytes, headers: dict[str, str], hint: str
 ) -> None:
     cap = str(caps("agent.cap", minted()))
@@ -220,7 +220,7 @@ def test_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
 
 
 @pytest.mark.requirement("cli-doctor-server", "bad-cap")
-def test_what_is_wrong_with_a_cap_is_found_without_showing_it(cli: Cli, caps: Caps, server: Server) -> None:
+def test_cap_fault_is_found_without_showing_it(cli: Cli, caps: Caps, server: Server) -> None:
     tokens = {
         "cap_expired": backdated(7200, 60),
         "cap_not_yet_valid": backdated(-7200, 60),

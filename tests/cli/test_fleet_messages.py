@@ -158,7 +158,7 @@ LOST: dict[str, Callable[[Timed], None]] = {
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
 @pytest.mark.parametrize("flaw", LOST)
-def test_what_was_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and_no_hint_says_otherwise(
+def test_object_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and_no_hint_says_otherwise(
     cli: Cli, bucket: Timed, flaw: str
 ) -> None:
     assert cli("put", "line two", "-n", "work").code == 0
@@ -206,9 +206,7 @@ ADDED: dict[str, tuple[Callable[[Timed], None], Callable[[Timed], list[str]]]] =
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
 @pytest.mark.parametrize("flaw", ADDED)
-def test_what_was_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(
-    cli: Cli, bucket: Timed, flaw: str
-) -> None:
+def test_object_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(cli: Cli, bucket: Timed, flaw: str) -> None:
     damage, added = ADDED[flaw]
     damage(bucket)
     done = cli("audit", "verify", "--json")

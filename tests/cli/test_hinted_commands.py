@@ -117,9 +117,7 @@ DAMAGES = {
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
 @pytest.mark.parametrize("what", ["all of it", "the keys alone", "a cap's record alone"])
-def test_what_an_erased_actor_had_and_is_back_is_mended_by_erasing_that_actor_again(
-    cli: Cli, vault: None, what: str
-) -> None:
+def test_objects_of_an_erased_actor_that_are_back_are_mended_by_erasing_again(cli: Cli, vault: None, what: str) -> None:
     with opened() as owner:
         cap = owner.mint(actor="local/bob", ops=["put"], namespaces=["work"], ttl=600)
         owner.memory(cap).put("a line")
@@ -203,7 +201,7 @@ def test_damaged_archive_is_mended_by_the_right_directory_or_its_copy(cli: Cli, 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
 @pytest.mark.parametrize("flaw", DAMAGES)
-def test_what_is_to_be_mended_by_a_backup_is_mended_by_it(cli: Cli, vault: None, flaw: str) -> None:
+def test_damage_hinted_at_a_backup_is_mended_by_it(cli: Cli, vault: None, flaw: str) -> None:
     cli("put", "line one", "-n", "work")
     assert cli("backup", "copy").code == 0
     cli("put", "line two", "-n", "work")
@@ -324,7 +322,7 @@ def test_each_refusal_of_the_owners_verbs_has_its_reason_code_and_way_on(cli: Cl
 
 @pytest.mark.requirement("cli-hints")
 @pytest.mark.parametrize("what", ["vault", "owner.cap"])
-def test_what_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli, vault: None, what: str) -> None:
+def test_file_that_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli, vault: None, what: str) -> None:
     path = place() if what == "vault" else owner_cap()
     path.chmod(0o755 if what == "vault" else 0o644)
     (found,) = [one for one in cli("doctor", "--json").json["checks"] if one["state"] in ("warn", "fail")]

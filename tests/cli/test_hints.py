@@ -292,7 +292,7 @@ def test_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: None) -
 
 @pytest.mark.requirement("cli-erase")
 @pytest.mark.parametrize("verb", [["forget", "--namespace", "work", "--yes"], ["erase", "--everything", "--yes"]])
-def test_what_a_put_off_scrub_leaves_is_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
+def test_remains_of_a_put_off_scrub_are_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
     assert cli("init", "another vault").code == 0
     assert cli("put", "a text", "-n", "work", "--vault", "another vault").code == 0
     reader = apsw.Connection("another vault/vault.db")

@@ -261,7 +261,7 @@ def test_failure_is_said_beside_and_blocks_nothing(home: Path, ask: Ask, name: s
 
 
 @pytest.mark.requirement("hermes-hook-inject")
-def test_what_the_owner_said_is_injected_once(wired: Path, ask: Ask) -> None:
+def test_owners_words_are_injected_once(wired: Path, ask: Ask) -> None:
     remember("hermes/default/owner", "Trip to Chengdu, May 25-29")
     done = ask("memory-inject", turn("when is my trip to Chengdu?"))
     assert (done.code, done.err) == (0, "")

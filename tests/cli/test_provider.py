@@ -110,7 +110,9 @@ def test_markdown_is_a_table_and_not_for_programs_too(cli: Cli) -> None:
         ([], "usage", 2),
     ],
 )
-def test_what_cannot_be_checked_is_refused(cli: Cli, plugins: Path, words: list[str], reason: str, code: int) -> None:
+def test_provider_that_cannot_be_checked_is_refused(
+    cli: Cli, plugins: Path, words: list[str], reason: str, code: int
+) -> None:
     done = cli("provider", "check", *words, "--json")
     assert (done.reason, done.code) == (reason, code)
 

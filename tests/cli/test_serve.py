@@ -177,7 +177,7 @@ def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
 
 @pytest.mark.requirement("cli-serve")
 @pytest.mark.parametrize(("option", "zero"), [("--checkpoint-every", "for never"), ("--stop-within", "to not wait")])
-def test_what_no_time_means_is_said_for_each_option_as_it_is(cli: Cli, vault: None, option: str, zero: str) -> None:
+def test_option_help_says_what_no_time_means(cli: Cli, vault: None, option: str, zero: str) -> None:
     assert zero in cli("serve", option, "soon", "--json").error["message"]
 
 
@@ -211,9 +211,7 @@ def without(*modules: str, words: list[str]) -> Done:
     ],
     ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
 )
-def test_what_is_not_installed_is_named_with_how_to_get_it(
-    caps: Caps, module: str, words: list[str], extra: str
-) -> None:
+def test_missing_package_is_named_with_how_to_get_it(caps: Caps, module: str, words: list[str], extra: str) -> None:
     caps("agent.cap", minted())
     done = without(module, words=[*words, "--json"])
     assert (done.code, done.reason) == (2, "invalid_request")

@@ -231,7 +231,7 @@ def test_server_refuses_with_the_same_reasons_as_the_vault(cli: Cli, far: Cli, c
 
 
 @pytest.mark.requirement("cli-url", "cli-erase")
-def test_what_only_the_vault_can_do_is_refused_before_anything_is_destroyed_or_written(far: Cli, home: Path) -> None:
+def test_owners_verb_is_refused_before_anything_is_destroyed_or_written(far: Cli, home: Path) -> None:
     assert far("put", "a trip", "-n", "travel").code == 0
     assert far("erase", "travel", "--rotate-root", "--yes", "--json").reason == "invalid_request"
     assert far("get", "trip", "--json").json["hits"][0]["text"] == "a trip"

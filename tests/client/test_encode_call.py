@@ -67,7 +67,7 @@ def test_moment_of_another_class_travels() -> None:
     ),
     field=st.sampled_from([name for name in api.Get.__struct_fields__ if name not in ("ids", "namespaces", "without")]),
 )
-def test_whatever_an_argument_is_it_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
+def test_argument_of_any_type_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
     try:
         call = encode_call(api.Get(**{field: value}))
     except InvalidRequest:

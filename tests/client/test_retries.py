@@ -57,7 +57,7 @@ def test_failure_that_stays_is_raised_after_the_last_try(failure: str, start: St
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("reason", ["audit_unavailable", "store_unavailable"])
-def test_what_a_server_said_before_it_fell_silent_is_what_is_raised(reason: str, start: Start, reach: Reach) -> None:
+def test_last_answer_before_a_server_fell_silent_is_raised(reason: str, start: Start, reach: Reach) -> None:
     peer = start(refuse(reason), hang_up, hang_up)
     with pytest.raises(errors.Unavailable) as refused:
         reach(peer, retries=2).get("x")

@@ -90,7 +90,7 @@ def test_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
 
 @pytest.mark.requirement("seal-chunks")
 @pytest.mark.parametrize("size", BORDERS)
-def test_what_we_seal_opens_by_the_specification_and_the_other_way_round(size: int) -> None:
+def test_sealed_bytes_open_by_the_specification_and_the_other_way_round(size: int) -> None:
     plaintext = os.urandom(size)
     ours = chunked_aead.seal(KEY, plaintext, CONTEXT, SALT)
     assert ours == spec_seal(KEY, plaintext, CONTEXT, SALT)

@@ -113,7 +113,7 @@ def test_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> None:
     ],
     ids=["no lines", "no id", "no ULID", "257 lines", "no actor", "a scope", "nobody"],
 )
-def test_what_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str) -> None:
+def test_bundle_that_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str) -> None:
     assert _reason(inbox.seal, TO, bundle) == reason
 
 

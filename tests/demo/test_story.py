@@ -512,7 +512,7 @@ def test_only_processes_of_the_fleet_get_the_login_wherever_the_user_has_it(
 
 
 @pytest.mark.requirement("demo-fleet")
-def test_what_is_asked_of_memory_goes_to_the_workers_in_turn_and_the_rest_to_the_bucket(
+def test_memory_calls_go_to_the_workers_in_turn_and_the_rest_to_the_bucket(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[list[str]] = []
@@ -637,7 +637,7 @@ def tells(place: Stage) -> None:
     place.tell("it takes long")
 
 
-def test_what_goes_on_in_a_step_that_takes_long_is_told_to_people_and_not_to_programs(
+def test_progress_of_a_long_step_is_told_to_people_and_not_to_programs(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played(monkeypatch, steps(tells))
@@ -645,7 +645,7 @@ def test_what_goes_on_in_a_step_that_takes_long_is_told_to_people_and_not_to_pro
     assert run_demo("--json").err == ""
 
 
-def test_what_a_step_has_to_show_stands_below_it(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_step_stands_below_it(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, steps(shows))
     assert run_demo().out.splitlines()[:2] == [" 1  ok    It shows.", "        read keys: EACCES"]
     assert run_demo("--json").json["steps"][0]["seen"] == ["read keys: EACCES"]

@@ -163,7 +163,7 @@ def test_index_filled_from_readings_is_the_one_that_read_the_lines(examples: int
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_what_is_unpacked_is_what_was_packed(examples: int) -> None:
+def test_unpacked_readings_are_those_packed(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves())
     def prove(lines: list[Line]) -> None:

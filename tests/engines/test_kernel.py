@@ -297,7 +297,7 @@ class _Meddler(array):  # type: ignore[type-arg]
         return 1
 
 
-def test_what_is_taken_away_meanwhile_is_still_there() -> None:
+def test_line_removed_meanwhile_is_still_there() -> None:
     assert search.kernel is not None
     *columns, names, days = _columns()
     meddler = _Meddler("I", _occurs(0))

@@ -104,7 +104,7 @@ def test_where_every_line_that_matches_is_not_wanted_nothing_else_takes_its_plac
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_who_spoke_is_known_as_long_as_one_line_of_theirs_is_there() -> None:
+def test_speaker_is_known_as_long_as_one_line_of_theirs_is_there() -> None:
     lines = [line(1, "boat", author="Ana Lopez"), line(2, "lamp", author="ana"), line(3, "rope", author="user")]
     one_by_one, at_once = filled(lines), ENGINE.index()
     at_once.add_read(lines, ENGINE.readings(lines))

@@ -59,7 +59,7 @@ def test_long_text_that_ends_in_a_question_is_no_question() -> None:
     assert not extract(line(1, "so " * 70 + "is it here?")).marks & ASKS
 
 
-def test_what_people_said_goes_before_what_the_assistant_said() -> None:
+def test_peoples_words_go_before_the_assistants() -> None:
     said = line(1, "the parcel is at the depot", author="user", time=AGO)
     replied = line(2, "the parcel is at the depot", author="Assistant", time=AGO)
     assert _pair("parcel", said, replied) == _off(2.62)
@@ -172,7 +172,7 @@ def test_asked_for_the_last_time_the_newer_of_two_equal_lines_goes_first() -> No
     assert even[0] == even[1]
 
 
-def test_what_lies_ahead_is_not_later_than_now() -> None:
+def test_future_line_is_not_later_than_now() -> None:
     question = Question.of("the latest boat", NOON)
     assert signals.latest(line(1, "boat", time=NOON + 900 * HOUR), question) == 1.0
     assert signals.latest(line(1, "boat", time=NOON), question) == 1.0

@@ -152,7 +152,7 @@ def test_newest_entries_of_all_workers_come_first_each_with_its_worker(
     assert latest != before
 
 
-def test_what_is_shown_of_an_entry_says_which_worker_wrote_it(worker: Open) -> None:
+def test_shown_entry_says_which_worker_wrote_it(worker: Open) -> None:
     first, second = worker(), worker()
     put(first, "one")
     put(second, "two")
@@ -364,7 +364,7 @@ def _without_slashes(bucket: MemoryBucket) -> Callable[..., Sequence[BucketListi
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_what_nobody_signed_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
+def test_unsigned_entry_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     put(vault, "one", "two")
     name = max(name for name in bucket.objects if name.startswith(f"logs/{vault._state.log.worker}/"))
@@ -483,7 +483,7 @@ def test_bytes_of_a_forgotten_line_beside_its_burial_are_noted_and_not_served(
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_is_forgotten_is_not_said_to_be_scrubbed_where_the_bucket_keeps_versions(
+def test_forgotten_line_is_not_said_to_be_scrubbed_where_the_bucket_keeps_versions(
     worker: Open, bucket: MemoryBucket
 ) -> None:
     vault = worker()

@@ -130,7 +130,7 @@ def test_vault_of_an_earlier_version_is_indexed_by_the_owners_first_revocation(
 
 
 @pytest.mark.requirement("fleet-migrate", "renew-lineage")
-def test_what_is_minted_in_a_file_between_two_buckets_is_in_the_index(
+def test_cap_minted_in_a_file_between_two_buckets_is_in_the_index(
     vault: Vault, bucket: MemoryBucket, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = minted(vault)

@@ -332,7 +332,7 @@ def _reads_all(made: Shelf) -> None:
     assert made.alive() == whole(KEPT)
 
 
-def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_swept() -> None:
+def test_object_of_a_later_generation_than_the_table_in_the_same_list_is_not_swept() -> None:
     made = shelf()
     other = made.worker()
     other.purge()

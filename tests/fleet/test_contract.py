@@ -488,7 +488,7 @@ def test_swap_between_the_check_and_the_write_is_not_overwritten(store: S3Store,
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_a_thread_wrote_does_not_hide_what_was_written_over_it(store: S3Store, bucket: Interrupted) -> None:
+def test_own_write_does_not_hide_what_was_written_over_it(store: S3Store, bucket: Interrupted) -> None:
     view = store.reader.view(PROFILE)
     first = view.objects[PROFILE]
     store.commit([b"e"], [Swap(PROFILE, b"2", first.version)], NOW)
@@ -545,7 +545,7 @@ def test_look_that_failed_serves_nobody_who_waited_for_it(store: S3Store, bucket
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_a_worker_changed_and_died_before_saying_so_stops_nobody(store: S3Store, bucket: Interrupted) -> None:
+def test_unannounced_change_of_a_dead_worker_stops_nobody(store: S3Store, bucket: Interrupted) -> None:
     other = _another(bucket)
     version = version_of(store, standing(1))
 

@@ -182,7 +182,7 @@ def test_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_the
     other.close()
 
 
-def test_what_cannot_be_taken_out_is_tried_again_by_the_timer_and_by_no_other_request() -> None:
+def test_failed_removal_is_tried_again_by_the_timer_and_by_no_other_request() -> None:
     timers, hours, tried = Timers(), Hours(), []
 
     def finish(locator: str) -> bool:
@@ -205,7 +205,7 @@ def test_what_cannot_be_taken_out_is_tried_again_by_the_timer_and_by_no_other_re
     assert not timers.waiting
 
 
-def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
+def test_line_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
     timers, hours = Timers(), Hours()
 
     def finish(locator: str) -> bool:
@@ -221,7 +221,7 @@ def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
     assert leftovers.take_out_soon()
 
 
-def test_what_was_tampered_with_is_not_tried_again_by_the_timer_and_counts_as_waiting() -> None:
+def test_tampered_pack_is_not_tried_again_by_the_timer_and_counts_as_waiting() -> None:
     timers, hours, tried = Timers(), Hours(), []
 
     def finish(locator: str) -> bool:

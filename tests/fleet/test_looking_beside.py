@@ -119,7 +119,7 @@ def test_put_after_an_erasure_elsewhere_is_sealed_with_new_keys(workers: tuple[V
     assert two.audit.verify().ok
 
 
-def test_what_is_known_costs_a_put_no_list_and_a_get_one(workers: tuple[Vault, Vault], bucket: Watched) -> None:
+def test_known_state_costs_a_put_no_list_and_a_get_one(workers: tuple[Vault, Vault], bucket: Watched) -> None:
     mine, _, _ = _memories(workers)
     mine.get("what the other has put")
     bucket.asked.clear()

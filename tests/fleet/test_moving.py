@@ -304,9 +304,7 @@ def test_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(worl
 
 
 @pytest.mark.requirement("fleet-migrate-resumes")
-def test_what_was_moved_in_part_is_neither_opened_nor_written_over_and_the_move_goes_on(
-    world: World, cap: Token
-) -> None:
+def test_vault_moved_in_part_is_neither_opened_nor_written_over_and_the_move_goes_on(world: World, cap: Token) -> None:
     whole = _requests(world, world.file, "s3://bucket/measured", "bucket/measured")
     others = FileKeys(world.home / "others")
     for left in range(0, whole, max(1, whole // 7)):
@@ -490,7 +488,7 @@ def _is_correction(entry: Entry) -> bool:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_was_seen_goes_with_the_vault_so_a_log_cut_short_is_found(world: World, cap: Token) -> None:
+def test_checkpoint_goes_with_the_vault_so_a_log_cut_short_is_found(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     carried = sorted(name for name in world.bucket().objects if name.startswith("logs/s"))
     for name in carried:
@@ -516,7 +514,7 @@ def _cut(place: Path, keys: FileKeys) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_was_seen_of_a_place_counts_for_it_after_a_move_out_of_it(world: World, cap: Token) -> None:
+def test_checkpoint_of_a_place_counts_for_it_after_a_move_out_of_it(world: World, cap: Token) -> None:
     back = world.home / "back"
     world.move(world.file, TARGET)
     assert not _flaws(world, world.file)
@@ -550,7 +548,7 @@ def test_moved_in_and_out_and_in_and_out_again_the_last_two_places_verify(world:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
+def test_restated_objects_of_an_actor_are_demanded_in_the_next_bucket(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -567,7 +565,7 @@ def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_a_worker_gave_up_is_not_told_as_answered_after_a_move(world: World, cap: Token) -> None:
+def test_abandoned_operation_of_a_worker_is_not_told_as_answered_after_a_move(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     with world.open(TARGET) as one, world.open(TARGET) as two:
         for vault in (one, two):

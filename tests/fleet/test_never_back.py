@@ -156,7 +156,7 @@ def _actor_of(pair: Pair, actor: str) -> str:
     return pair.vault._state.slots.actor(Actor(actor))
 
 
-def test_what_was_seen_lasts_when_the_view_is_dropped_to_make_room(pair: Pair) -> None:
+def test_seen_versions_last_when_the_view_is_dropped_to_make_room(pair: Pair) -> None:
     pair.memory().put("a trip", namespace="travel")
     pair.hold()
     pair.elsewhere().erase(["travel"])
@@ -167,7 +167,7 @@ def test_what_was_seen_lasts_when_the_view_is_dropped_to_make_room(pair: Pair) -
     pair.check_refused()
 
 
-def test_what_is_put_right_is_served_again(pair: Pair, bucket: MemoryBucket) -> None:
+def test_object_put_right_is_served_again(pair: Pair, bucket: MemoryBucket) -> None:
     pair.memory().put("a trip", namespace="travel")
     now = dict(bucket.objects)
     name = next(one for one in now if "/lines/" in one and _actor_of(pair, ALICE) in one)
@@ -290,7 +290,7 @@ def test_purge_while_a_list_is_made_is_no_roll_back() -> None:
 # What is remembered.
 
 
-def test_what_was_learned_while_a_request_was_under_way_does_not_count_for_it() -> None:
+def test_version_learned_during_a_request_does_not_count_for_it() -> None:
     past = Past()
     before = moment()
     past.replaced("a", 1)
@@ -301,7 +301,7 @@ def test_what_was_learned_while_a_request_was_under_way_does_not_count_for_it() 
     assert past.floor(moment()) == Table(1)
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first() -> None:
+def test_remembered_versions_are_bounded_and_the_oldest_go_first() -> None:
     past = Past()
     for number in range(VERSIONS + 1):
         past.replaced("a", number)

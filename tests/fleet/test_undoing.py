@@ -244,7 +244,7 @@ def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> t
 @pytest.mark.parametrize("delay", DELAYS)
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_acknowledged_and_is_undone_is_named_by_verification(
+def test_acknowledged_operation_that_is_undone_is_named_by_verification(
     scene: Scene, what: str, fate: str, delay: int
 ) -> None:
     noticed, report = play(scene, what, fate, delay)
@@ -286,7 +286,7 @@ def test_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_work
 
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_acknowledged_and_is_left_alone_is_no_flaw_and_in_no_doubt(scene: Scene, what: str, fate: str) -> None:
+def test_acknowledged_operation_left_alone_is_no_flaw_and_in_no_doubt(scene: Scene, what: str, fate: str) -> None:
     act, cap = ACTS[what], scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
     scene.owner.vault.memory(cap).set_profile("old", namespace="travel")
@@ -364,7 +364,7 @@ def test_worker_that_is_closed_says_it_and_leaves_no_timer(scene: Scene) -> None
 
 @pytest.mark.requirement("fleet-done")
 @pytest.mark.parametrize("what", ["forget", "revoke", "erase namespace"])
-def test_what_the_log_cannot_say_done_is_not_acknowledged_and_done_once(scene: Scene, what: str) -> None:
+def test_operation_without_its_done_is_not_acknowledged_and_done_once(scene: Scene, what: str) -> None:
     cap = scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
     worker = scene.start()
@@ -444,7 +444,7 @@ def test_put_of_a_killed_worker_is_named_once_it_cannot_be_under_way_any_more(sc
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_what_was_seen_of_a_killed_workers_put_is_demanded_from_then_on(scene: Scene) -> None:
+def test_seen_put_of_a_killed_worker_is_demanded_from_then_on(scene: Scene) -> None:
     (line,) = _killed_after_a_put(scene, "a trip")
     scene.clock.pass_by(120)
     assert scene.verify().ok

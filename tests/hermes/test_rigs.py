@@ -129,7 +129,7 @@ def test_answer_fits_by_what_was_said_and_not_by_what_was_recalled() -> None:
         assert model.seen(said).user == said + fence
 
 
-def test_what_the_model_was_never_told_is_not_found() -> None:
+def test_text_that_the_model_never_got_is_not_found() -> None:
     with pytest.raises(LookupError, match="never told"):
         Model().seen("Hello.")
 
@@ -167,7 +167,7 @@ def test_process_that_does_not_start_says_why(tmp_path: Path) -> None:
 # The terminal and single agents
 
 
-def test_what_was_recalled_and_the_block_reach_the_model(agents: Ran) -> None:
+def test_recalled_lines_and_the_block_reach_the_model(agents: Ran) -> None:
     seen = agents.rig.model.seen("I fly to Chengdu.")
     assert seen.recalled == RECALLED
     assert BLOCK in seen.system
@@ -208,7 +208,7 @@ def test_agents_touch_nothing_outside_their_home(agents: Ran) -> None:
     assert agents.told[-1] == {"left": True, "outside": [], "connected": ["127.0.0.1"]}
 
 
-def test_what_was_delivered_is_known_after_a_kill_and_nothing_was_shut_down(tmp_path: Path) -> None:
+def test_delivered_turns_are_known_after_a_kill_and_nothing_was_shut_down(tmp_path: Path) -> None:
     with Model(_echo) as model:
         rig = _logged(tmp_path / "home", model)
         with rig_agent.start(rig) as process:
@@ -245,7 +245,7 @@ def test_people_and_chats_reach_the_provider_as_hermes_names_them(gateway: Ran) 
 
 
 @pytest.mark.long
-def test_what_one_said_in_a_thread_is_in_the_request_of_the_other(gateway: Ran) -> None:
+def test_words_of_one_in_a_thread_are_in_the_request_of_the_other(gateway: Ran) -> None:
     seen = gateway.rig.model.seen("Who is here?")
     assert seen.user.startswith("[bob] Who is here?")
     assert "[alice] Here we are." in seen.everything

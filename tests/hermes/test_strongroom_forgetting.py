@@ -114,7 +114,7 @@ FORGETTING = {
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
 @pytest.mark.parametrize("way", FORGETTING)
-def test_what_the_model_calls_on_a_request_takes_the_whole_turn(tmp_path: Path, way: str) -> None:
+def test_forget_tool_called_on_a_request_takes_the_whole_turn(tmp_path: Path, way: str) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS)
         with rig_agent.start(home.rig) as process:

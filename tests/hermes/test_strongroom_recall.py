@@ -51,7 +51,7 @@ Setting = Callable[[Path, Model], AbstractContextManager[Wired]]
 
 @pytest.mark.requirement("hermes-no-manual-add", "hermes-no-plaintext")
 @pytest.mark.parametrize("setting", [embedded, pytest.param(served, marks=pytest.mark.long)])
-def test_what_was_said_in_passing_reaches_the_model_in_the_next_process_and_lies_nowhere_of_ours_in_clear(
+def test_words_said_in_passing_reach_the_model_in_the_next_process_and_lie_nowhere_of_ours_in_clear(
     tmp_path: Path, setting: Setting
 ) -> None:
     with Model() as model, setting(tmp_path / "home", model) as home:
@@ -153,7 +153,7 @@ def _offered(request: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.requirement("hermes-recalled-never-stored")
-def test_what_was_recalled_is_shown_once_in_a_session_and_never_kept_again(tmp_path: Path) -> None:
+def test_recalled_line_is_shown_once_in_a_session_and_never_kept_again(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put([trip()], "travel")

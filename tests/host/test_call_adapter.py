@@ -95,7 +95,7 @@ def test_attribute_that_is_a_plain_function_gets_no_surplus_places() -> None:
     assert bare(*args, **keywords) == "mine"
 
 
-def test_what_cannot_be_inspected_gets_what_the_interface_says() -> None:
+def test_hook_that_cannot_be_inspected_gets_what_the_interface_says() -> None:
     assert fit_arguments(dict.update, ("u",), {"messages": 1}) == (("u",), {"messages": 1})
 
 

@@ -42,7 +42,7 @@ def journals(place: Path) -> list[Path]:
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_what_was_left_reaches_the_provider_in_order_and_once(tmp_path: Path) -> None:
+def test_turns_left_reach_the_provider_in_order_and_once(tmp_path: Path) -> None:
     leave(tmp_path, [(session(), f"turn {number}") for number in range(5)])
     seen = Seen()
     assert recovered(tmp_path, lambda: Recorder(seen)) == Recovered(handed_over=5)

@@ -488,9 +488,7 @@ def test_provider_that_is_not_available_says_why(home: Path, change: str, said: 
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
-    monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
+def test_manifest_requirement_explains_why_it_is_not_available(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     said = """
         requires_env: [NOTES_KEY, {name: NOTES_URL}, PATH]
         pip_dependencies: ["no-such-package-at-all[extra]>=1", pytest]
@@ -506,7 +504,7 @@ def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
     ]
 
 
-def test_what_the_manifest_asks_for_stops_no_provider_that_does_without(home: Path) -> None:
+def test_manifest_requirement_stops_no_provider_that_does_without(home: Path) -> None:
     _plugin(home, plugin_yaml="requires_env: [NOT_SET_ANYWHERE]\npip_dependencies: [no-such-package-at-all]\n")
     examination = discovery.examine("notes", home)
     assert (examination.available, examination.reason) == (True, "")
@@ -576,7 +574,7 @@ REQUIRED = """
 """
 
 
-def test_what_the_schema_requires_and_is_not_set_explains_why_it_is_not_available(
+def test_schema_requirement_that_is_not_set_explains_why_it_is_not_available(
     monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     for name in ("NOTES_A", "NOTES_B", "NOTES_C"):

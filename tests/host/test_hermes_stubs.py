@@ -52,7 +52,7 @@ def test_nothing_is_supplied_before_a_plugin_is_loaded() -> None:
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_what_providers_import_is_there_without_hermes() -> None:
+def test_modules_that_providers_import_are_there_without_hermes() -> None:
     hermes_stubs.supply()
     assert _names("agent.memory_provider").MemoryProvider is MemoryProvider
     assert _names("tools.registry").tool_error("no") == '{"error": "no"}'

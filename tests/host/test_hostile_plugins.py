@@ -184,7 +184,7 @@ def test_host_starts_with_a_file_of_variables_that_cannot_be_used(
         "class Error(Exception, metaclass=Odd): pass\nraise Error",
     ],
 )
-def test_whatever_a_plugin_raises_on_import_is_the_reason_why_it_is_not_available(home: Path, code: str) -> None:
+def test_error_of_a_plugin_on_import_is_the_reason_why_it_is_not_available(home: Path, code: str) -> None:
     (home / "plugins" / "sound" / "__init__.py").write_text(f"{NAMES}{code}\n")
     seen = discovery.examine("sound", home)
     assert not seen.available

@@ -57,7 +57,7 @@ def guard(workers: Workers, tmp_path: Path) -> Callable[[Any], IsolatedProvider]
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", ERRORS)
-def test_whatever_a_provider_raises_ends_at_the_guard(
+def test_error_of_a_provider_ends_at_the_guard(
     error: Callable[[str], BaseException], guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -206,7 +206,9 @@ def test_hook_that_cannot_be_called_is_a_fault_like_others(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("about", [{"hook": "x"}, {"seconds": 1}, {"otherwise": 2}, {"self": 3}, {"args": 4}])
-def test_what_a_runtime_adds_may_have_any_name(about: dict[str, Any], guard: Callable[[Any], IsolatedProvider]) -> None:
+def test_argument_that_a_runtime_adds_may_have_any_name(
+    about: dict[str, Any], guard: Callable[[Any], IsolatedProvider]
+) -> None:
     class Any_:  # noqa: N801
         name = "any"
 

@@ -152,7 +152,7 @@ def test_entry_that_is_part_of_another_is_named_by_all_of_it() -> None:
     assert done.made == (remove("likes tea"),)
 
 
-def test_what_is_gone_is_reported_whole() -> None:
+def test_removed_entry_is_reported_whole() -> None:
     assert apply_changes(TEXT, [replace("Chengdu", "moved")], LIMIT).made == (replace("lives in Chengdu", "moved"),)
     assert apply_changes(TEXT, [remove("milk")], LIMIT).made == (remove("likes tea with milk"),)
 

@@ -792,7 +792,7 @@ def test_recall_is_fenced_once_and_within_its_budget(tmp_path: Path) -> None:
     assert first != second
 
 
-def test_what_a_provider_puts_into_the_prompt_keeps_to_its_budget(tmp_path: Path) -> None:
+def test_prompt_block_of_a_provider_keeps_to_its_budget(tmp_path: Path) -> None:
     answers = {"system_prompt_block": "x" * 100_000, "on_pre_compress": "y" * 100_000}
     with hosted(tmp_path, Recorder(answers=answers)) as host:
         memory = host.manager(session())

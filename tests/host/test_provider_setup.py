@@ -219,7 +219,7 @@ def test_default_follows_from_another_answer(home: Path) -> None:
     assert _set_up(home, Provider(*schema), Asked(maker="c")).values["model"] == "other"
 
 
-def test_what_was_set_before_is_the_default(home: Path) -> None:
+def test_value_set_before_is_the_default(home: Path) -> None:
     _env(home, "NOTES_URL=http://kept\nNOTES_MOST=9\nNOTES_LEAST=few\n")
     schema: list[dict[str, Any]] = [
         {"key": "port", "default": 80},
@@ -313,7 +313,7 @@ class Silent(MemoryProvider):
 
 
 @pytest.mark.parametrize("hermes", [True, False])
-def test_what_a_provider_without_a_save_config_of_its_own_does_not_keep_is_named(
+def test_value_that_a_provider_without_save_config_does_not_keep_is_named(
     monkeypatch: pytest.MonkeyPatch, home: Path, hermes: bool
 ) -> None:
     base: Any = type("MemoryProvider", (), {"save_config": lambda *_: None})
@@ -459,7 +459,7 @@ def test_provider_that_fails_to_save_leaves_the_secrets_as_they_were(home: Path,
     assert "PLANTED" not in str(caught.value) + repr(caught.value.__cause__) + repr(caught.value.__context__)
 
 
-def test_what_could_not_be_put_back_is_said(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_file_that_could_not_be_put_back_is_said(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     def broken(path: Path, data: bytes, *, new: bool) -> None:
         raise OSError(28, "No space left on device")
 

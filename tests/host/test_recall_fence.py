@@ -142,7 +142,7 @@ def test_any_text_has_one_opening_and_one_closing_mark(pieces: list[str]) -> Non
 
 
 @given(st.lists(st.one_of(_PIECES, st.text(max_size=5)), max_size=12))
-def test_what_is_harmless_stays_as_it_is(pieces: list[str]) -> None:
+def test_harmless_text_stays_as_it_is(pieces: list[str]) -> None:
     once = harmless("".join(pieces))
     assert harmless(once) == once
 
@@ -163,7 +163,7 @@ def test_recalled_blocks_are_not_kept_again(text: str, kept: str) -> None:
 
 
 @pytest.mark.requirement("host-fenced-once")
-def test_what_the_host_showed_is_taken_out_whole() -> None:
+def test_text_that_the_host_showed_is_taken_out_whole() -> None:
     block = fence_recall("old line", BUDGET, MARK)
     assert without_recalled(f"{block}\n\nmy answer", ["0" * 32, MARK]) == "\n\nmy answer"
 
@@ -180,7 +180,7 @@ def test_what_the_host_showed_is_taken_out_whole() -> None:
         f"<<<strongroom-recall {'1' * 32}>>>a mark that was never given<<<end-strongroom-recall {'1' * 32}>>>",
     ],
 )
-def test_what_the_host_did_not_show_is_never_taken_out(text: str) -> None:
+def test_text_that_the_host_did_not_show_is_never_taken_out(text: str) -> None:
     assert without_recalled(text, [MARK, "0" * 32]) == text
 
 

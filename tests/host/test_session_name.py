@@ -156,7 +156,7 @@ def test_global_gives_everything_of_a_workspace_one_name_and_another_workspace_a
     assert one == two != other
 
 
-def test_what_is_not_known_falls_back_to_something_narrower() -> None:
+def test_unknown_identity_falls_back_to_something_narrower() -> None:
     by_repository, by_directory = SessionSettings(Strategy.PER_REPO), SessionSettings(Strategy.PER_DIRECTORY)
     outside = resolve_session(by_repository, session_id=SESSION, directory=HERE)
     assert outside == resolve_session(by_directory, session_id=SESSION, directory=HERE)

@@ -125,7 +125,7 @@ def test_edit_that_raises_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [lambda path: path.write_text("by hand"), Path.unlink])
-def test_what_somebody_saved_in_the_meantime_is_not_overwritten(path: Path, save: Callable[[Path], object]) -> None:
+def test_text_saved_in_the_meantime_is_not_overwritten(path: Path, save: Callable[[Path], object]) -> None:
     def edit(_: str) -> str:
         save(path)
         return NEW

@@ -115,7 +115,7 @@ def test_wrapped_tool_is_unwrapped() -> None:
     assert schemas == [tool("wrapped")]
 
 
-def test_what_is_missing_is_filled_in_and_the_rest_stays() -> None:
+def test_missing_key_of_a_tool_is_filled_in_and_the_rest_stays() -> None:
     schemas, _ = tool_registry.gather_tools([offering({"name": "bare", "strict": True})], (), PATIENCE)
     assert schemas == [
         {"name": "bare", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": True}

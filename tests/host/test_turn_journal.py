@@ -133,7 +133,7 @@ def test_closed_journal_refuses_turns_and_keeps_those_it_has(place: Path) -> Non
     assert left(place) == ["kept"]
 
 
-def test_what_was_handed_over_from_remains_does_not_come_again(place: Path) -> None:
+def test_turn_handed_over_from_remains_does_not_come_again(place: Path) -> None:
     kept(place, "a", "b", "c")
     with find_left_behind(place, KEY) as found:
         found[0].taken(2)

@@ -105,7 +105,7 @@ def test_function_runs_with_the_context_of_its_caller() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, CancelledError])
-def test_what_a_function_raises_belongs_to_who_waits_and_the_thread_lives_on(error: type[BaseException]) -> None:
+def test_error_of_a_function_belongs_to_the_waiter_and_the_thread_lives_on(error: type[BaseException]) -> None:
     workers = Workers("raising", 1)
 
     def fail() -> None:

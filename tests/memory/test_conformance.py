@@ -711,7 +711,7 @@ def test_snapshot_holds_the_allowed_profiles(memory: Memory, opens: Opens, cap: 
     assert travel.profile().text == "of travel"
 
 
-def test_what_does_not_fit_a_snapshot_is_named(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
+def test_profile_that_does_not_fit_a_snapshot_is_named(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
     for name in ("personal", "travel"):
         alone = opens(strongroom.attenuate(cap, namespaces=[name], now=clock))
         alone.set_profile("x" * 8000)

@@ -137,7 +137,7 @@ def test_bundle_with_one_denied_namespace_is_refused_whole_whether_it_exists_or_
 
 
 @pytest.mark.requirement("inbox-sealed", "audit-reads")
-def test_what_does_not_open_is_refused_on_record_and_nothing_is_written(
+def test_bundle_that_does_not_open_is_refused_on_record_and_nothing_is_written(
     vault: Vault, cap: Token, recipient: str
 ) -> None:
     foreign = inbox.recipient_of(inbox.new_identity())

@@ -83,14 +83,14 @@ def test_cap_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
 
 
 @pytest.mark.parametrize("text", ["  ", "a boat"])
-def test_what_is_refused_after_a_look_is_refused_once(vault: Vault, other: Vault, cap: Token, text: str) -> None:
+def test_refusal_after_a_look_is_recorded_once(vault: Vault, other: Vault, cap: Token, text: str) -> None:
     before = len(list(vault.audit.entries()))
     with pytest.raises(errors.InvalidRequest):
         other.memory(cap).put(text)
     assert len(list(vault.audit.entries())) == before + 1
 
 
-def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
+def test_forget_put_or_erase_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
     receipt = vault.memory(cap).put("another boat", namespace="travel")
     assert _texts(other, cap) == ["another boat", "the blue boat"]
     vault.memory(cap).forget(ids=[receipt.id])

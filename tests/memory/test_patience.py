@@ -101,7 +101,7 @@ def _ended(source: Slow, shelves: LineCache, birth: bytes = b"b") -> CachedNames
 
 
 @pytest.mark.requirement("recall-patience")
-def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
+def test_lines_loaded_so_far_are_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
     shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     assert _numbers(shelves, shelf) == []
     slow.let()
@@ -377,7 +377,7 @@ def test_line_forgotten_elsewhere_leaves_a_half_loaded_shelf_at_once(
 
 
 @pytest.mark.requirement("recall-patience", "store-changes")
-def test_what_a_process_has_just_put_is_ranked_although_its_shelf_is_half_loaded(
+def test_line_just_put_is_ranked_although_its_shelf_is_half_loaded(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 12)

@@ -117,7 +117,7 @@ def portions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.requirement("server-fair")
 @pytest.mark.parametrize("length", [20, LONG, LINE_LIMIT])
-def test_what_one_commit_forgets_is_bounded(
+def test_lines_that_one_commit_forgets_are_bounded(
     vault: Vault, cap: Token, portions: list[tuple[int, int]], length: int
 ) -> None:
     made = _put(vault, cap, 150, length)

@@ -267,7 +267,7 @@ class _Seeing:
 
 
 @pytest.mark.parametrize("kind", [NewLine, _Own])
-def test_what_is_written_is_a_copy_of_what_was_given(kind: type[NewLine]) -> None:
+def test_written_line_is_a_copy_of_what_was_given(kind: type[NewLine]) -> None:
     door, given = _Seeing(), kind(text="x", namespace="travel")
     Memory(door).put_many([given])  # type: ignore[arg-type]
     (line,) = door.lines

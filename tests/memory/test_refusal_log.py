@@ -199,7 +199,7 @@ def test_clock_that_is_turned_back_ends_a_minute() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
+def test_pairs_told_apart_are_bounded_and_no_count_is_dropped() -> None:
     refusals = RefusalLog()
     for _ in range(EACH + 7):
         refusals.take(refused(link="counted"))
@@ -211,7 +211,7 @@ def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_what_broke_is_no_refusal_and_is_always_written() -> None:
+def test_failure_is_no_refusal_and_is_always_written() -> None:
     refusals = RefusalLog()
     broken = Entry(v=1, time=Millis(0), op="get", decision=Decision.FAIL, reason="tampered", links=(LinkId("a"),))
     assert [refusals.take(broken) for _ in range(EACH * 2)] == [[broken]] * (EACH * 2)

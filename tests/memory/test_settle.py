@@ -188,7 +188,7 @@ def test_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_an
 
 
 @pytest.mark.requirement("forget-stays")
-def test_what_is_forgotten_goes_at_once(memory: Memory, heard: list[str]) -> None:
+def test_forgotten_line_goes_at_once(memory: Memory, heard: list[str]) -> None:
     receipt = memory.put("the ferry leaves at noon", namespace="work")
     memory.forget(ids=[receipt.id])
     assert heard == [receipt.id, receipt.id]
@@ -267,7 +267,7 @@ def test_settle_goes_through_all_shelves_whatever_fails(vault: Vault, memory: Me
 
 @pytest.mark.requirement("shelf-bounded")
 @pytest.mark.parametrize("ready", [lambda vault, memory: memory.get("x"), lambda vault, memory: vault.settle()])
-def test_what_is_read_later_is_counted_when_it_is(
+def test_line_read_later_is_counted_when_it_is(
     vault: Vault, memory: Memory, ready: Callable[[Vault, Memory], object]
 ) -> None:
     """Texts of few words that are all different take far more than their size."""
@@ -293,7 +293,7 @@ def test_shelves_that_grow_by_what_is_read_later_make_room(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_all_shelves_take_is_the_sum_of_what_each_of_them_counts_for(
+def test_size_of_all_shelves_is_the_sum_of_what_each_counts_for(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[LineCache] = []

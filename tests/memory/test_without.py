@@ -104,7 +104,7 @@ def test_one_id_in_two_namespaces_is_left_out_of_both(vault: Vault, cap: Token) 
 
 
 @pytest.mark.requirement("recall-without", "audit-reads")
-def test_what_was_left_out_is_not_on_record_as_read(vault: Vault, cap: Token) -> None:
+def test_excluded_line_is_not_on_record_as_read(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     first, second = (memory.put(f"trip {n}", namespace="work").id for n in range(2))
     memory.get("trip", without=[first])

@@ -187,7 +187,7 @@ def test_every_call_gives_the_same_etag_without_quotes(bucket: S3Bucket) -> None
     assert not set('"/ ') & set(etag)
 
 
-def test_what_is_missing_is_none_or_nothing_and_its_delete_no_error(bucket: S3Bucket) -> None:
+def test_missing_object_is_none_or_nothing_and_its_delete_no_error(bucket: S3Bucket) -> None:
     assert bucket.get("a/1") is None
     assert bucket.list("a/") == []
     bucket.delete(["a/1", "a/2"])

@@ -231,7 +231,7 @@ def test_ceph_and_seaweedfs_are_what_the_tests_run_on(s3: Server) -> None:
     assert (s3.name, len(s3.endpoints)) == {"seaweedfs": ("SeaweedFS", 1), "ceph": ("Ceph", 2)}[asked]
 
 
-def test_what_was_there_before_a_probe_is_there_after_it(bucket: S3Bucket) -> None:
+def test_objects_before_a_probe_are_there_after_it(bucket: S3Bucket) -> None:
     bucket.create("a/1", b"one")
     bucket.create(f"{PLACE}other/1", b"of a probe at the same time")
     Probe(bucket, "one").check()

@@ -65,7 +65,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_what_pip_cannot_install_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_package_that_pip_cannot_install_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install, "CACHE", tmp_path / ".cache")
     monkeypatch.setattr(install, "PYPI", {"none": (f"{tmp_path}/no-such-package==1", "none")})
     with pytest.raises(install.CannotInstall, match="no-such-package"):

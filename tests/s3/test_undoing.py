@@ -76,7 +76,7 @@ def _undo(bucket: S3Bucket, before: Mapping[str, bytes]) -> None:
 
 @pytest.mark.requirement("fleet-tampering", "fleet-unsettled")
 @pytest.mark.parametrize("what", [pytest.param(one, marks=() if one in _SMALL else pytest.mark.long) for one in ACTS])
-def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
+def test_undone_acknowledgement_of_a_killed_worker_is_named(
     s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path, what: str
 ) -> None:
     cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)

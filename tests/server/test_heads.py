@@ -84,7 +84,7 @@ def test_chunks_in_a_request_of_http_1_0_are_refused(served: Running, alice: Tok
 
 @pytest.mark.requirement("server-smuggling")
 @pytest.mark.parametrize("trailer", ["Authorization: Bearer {cap}", "Host: localhost", "X-Request-Id: from-a-trailer"])
-def test_what_comes_behind_the_body_is_no_header(served: Running, alice: Token, trailer: str) -> None:
+def test_bytes_behind_the_body_are_no_header(served: Running, alice: Token, trailer: str) -> None:
     """A proxy that checks heads does not look there."""
     lines = ["Host: localhost", f"Authorization: Bearer {alice}"]
     kept = [line for line in lines if line.partition(":")[0] != trailer.partition(":")[0]]

@@ -110,7 +110,7 @@ def test_another_actor_gets_nothing_of_hers(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.others == (404, "not_found")], ids=lambda row: row.name)
-def test_what_is_another_actors_is_answered_like_what_is_not_there(scene: Scene, row: Row) -> None:
+def test_another_actors_line_is_answered_like_a_missing_one(scene: Scene, row: Row) -> None:
     token = row.others_cap(scene)
     hers, _ = cell(scene, row, token)
     absent = {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"], "namespaces": [HERE]} if row.op == "get" else {"link": "a" * 64}
@@ -141,7 +141,7 @@ def test_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
 @pytest.mark.requirement("server-matrix")
 @pytest.mark.parametrize("path", OPEN)
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_what_needs_no_cap_looks_at_none(scene: Scene, path: str, column: Column) -> None:
+def test_route_without_a_cap_looks_at_none(scene: Scene, path: str, column: Column) -> None:
     token = column.make(scene, CALL_ROWS[1])
     size = scene.vault.audit.size()
     assert scene.running.ask("GET", path, token).status == 200

@@ -71,7 +71,7 @@ def test_every_body_refuses_unknown_fields_in_the_document_too() -> None:
 
 
 @pytest.mark.requirement("server-openapi")
-def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
+def test_request_field_with_a_default_is_optional_for_generators_too() -> None:
     """openapi-typescript takes a field with a `default` for one that is always there: scripts/try_generators.py."""
     for schema in DOCUMENT["components"]["schemas"].values():
         assert not any("default" in told for told in schema.get("properties", {}).values())
@@ -89,7 +89,7 @@ def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
 
 @pytest.mark.requirement("server-openapi")
 @pytest.mark.parametrize("answer", sorted({kind.answer for kind in api.CALLS}, key=str))
-def test_what_an_answer_always_has_is_required(answer: type[msgspec.Struct]) -> None:
+def test_answer_field_that_is_always_there_is_required(answer: type[msgspec.Struct]) -> None:
     assert DOCUMENT["components"]["schemas"][answer.__name__]["required"] == list(answer.__struct_fields__)
 
 

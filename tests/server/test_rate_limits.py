@@ -214,7 +214,7 @@ def test_caps_of_one_scope_share_no_rate_unless_one_was_renewed_from_the_other(
         ("/v1/status", {}, 403),
     ],
 )
-def test_what_ends_in_a_refusal_counts_as_well(
+def test_refused_request_counts_as_well(
     start: StartThread, cap: Token, path: str, body: dict[str, object], status: int
 ) -> None:
     """Each of them is an entry in the log: they may not be free."""

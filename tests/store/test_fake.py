@@ -127,7 +127,7 @@ def test_fault_raises_the_error_it_was_given(store: FakeStore, faults: Faults) -
         store.get("things/a")
 
 
-def test_what_is_down_stays_down_until_cleared(store: FakeStore, faults: Faults) -> None:
+def test_store_that_is_down_stays_down_until_cleared(store: FakeStore, faults: Faults) -> None:
     faults.down("commit")
     faults.before("get", 2)
     for _ in range(3):

@@ -131,7 +131,7 @@ def test_of_two_in_one_group_that_want_one_name_one_is_told(store: SqliteStore) 
 
 
 @pytest.mark.requirement("store-group", "audit-closed")
-def test_what_the_leader_meets_reaches_everyone_of_its_group(store: SqliteStore) -> None:
+def test_error_of_the_leader_reaches_everyone_of_its_group(store: SqliteStore) -> None:
     held = Held(store._group, 3)
     write = held._write
 

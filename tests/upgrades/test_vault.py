@@ -78,7 +78,7 @@ def test_caps_admit_what_they_did_and_no_more(vault: Vault, said: dict[str, Any]
     assert caps["renewed"].renew()
 
 
-def test_what_was_forgotten_or_erased_stays_away(vault: Vault, said: dict[str, Any]) -> None:
+def test_forgotten_or_erased_lines_stay_away(vault: Vault, said: dict[str, Any]) -> None:
     for name, gone in said["forgotten"].items():
         memory = vault.memory(said["caps"][name])
         for one in gone:

@@ -352,7 +352,7 @@ def test_restored_vault_looks_rolled_back_until_that_is_accepted(
 
 
 @pytest.mark.requirement("backup-restore")
-def test_what_was_forgotten_erased_and_revoked_since_comes_back_with_a_backup(
+def test_forgets_erasures_and_revocations_since_are_undone_by_a_restore(
     lost: Callable[[], Vault], tmp_path: Path, place: Path, keys: FileKeys, cap: Token
 ) -> None:
     move_away(place, stamp="1")

@@ -375,7 +375,7 @@ def test_state_tells_of_no_actor(vault: Vault) -> None:
 
 @pytest.mark.requirement("admin-audit")
 @pytest.mark.parametrize("kind", [api.ReadEntries, api.ListCaps])
-def test_what_is_staged_leaves_only_after_its_entry(
+def test_staged_answer_leaves_only_after_its_entry(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, kind: type[api.Call[Any]]
 ) -> None:
     """A defect on the way to the answer is in the log by its kind, and its message is nowhere."""

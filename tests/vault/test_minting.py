@@ -155,7 +155,7 @@ def test_op_of_the_administration_is_not_minted(vault: Vault, op: Op) -> None:
 
 
 @pytest.mark.requirement("admin-never-admin")
-def test_what_an_admin_cap_mints_is_for_memory_and_cannot_mint_on(vault: Vault, clock: Clock) -> None:
+def test_cap_minted_by_an_admin_cap_is_for_memory_and_cannot_mint_on(vault: Vault, clock: Clock) -> None:
     assert not [name for name in api.Mint.__struct_fields__ if "class" in name]
     token = minted(vault, admin(vault), ops=tuple(MEMORY_OPS), actor_scope=SCOPE)
     assert claims(token).data_class == "memory"

@@ -153,7 +153,7 @@ def test_cap_voided_with_all_others_is_not_renewed(vault: Vault, clock: Clock, v
 @pytest.mark.parametrize(
     "narrowing", [{"ttl": 10**6}, {"ops": ["renew"]}, {"session": "s"}, {"max_k": 1}, {"namespaces": ["work"]}, {}]
 )
-def test_what_was_narrowed_cannot_outlive_its_narrowing(vault: Vault, clock: Clock, narrowing: dict[str, Any]) -> None:
+def test_narrowed_cap_cannot_outlive_its_narrowing(vault: Vault, clock: Clock, narrowing: dict[str, Any]) -> None:
     child = strongroom.attenuate(renewable(vault), now=clock, **narrowing)
     error = refusal(lambda: renewed(vault, child))
     assert error.reason == "invalid_request"

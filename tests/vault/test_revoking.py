@@ -213,7 +213,7 @@ FALLS: dict[str, set[str]] = {
 
 @pytest.mark.requirement("renew-lineage", "cap-revoke")
 @pytest.mark.parametrize("which", FALLS)
-def test_what_came_from_a_revoked_cap_falls_with_it_and_nothing_else_does(
+def test_descendants_of_a_revoked_cap_fall_with_it_and_nothing_else_does(
     vault: Vault, clock: Clock, which: str, reopen: Callable[[], Vault]
 ) -> None:
     family, other = _family(vault, clock), reopen()
@@ -242,7 +242,7 @@ def test_renewed_twice_then_the_first_revoked_kills_all_three(vault: Vault, cloc
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_what_came_from_a_cap_falls_with_it_after_that_one_has_ended(vault: Vault, clock: Clock) -> None:
+def test_descendants_of_a_cap_fall_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
     first = renewable(vault, ttl=60)
     clock.move(30)
     second = renewed(vault, first)
@@ -253,7 +253,7 @@ def test_what_came_from_a_cap_falls_with_it_after_that_one_has_ended(vault: Vaul
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_what_an_admin_cap_minted_falls_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
+def test_caps_minted_by_an_admin_cap_fall_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
     token = admin(vault, ttl=60)
     hers = minted(vault, token, ttl=3600)
     clock.move(60)

@@ -345,7 +345,7 @@ STEPS = st.tuples(
 @pytest.mark.requirement("store-faults", "forget-stays")
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEPS, max_size=25))
-def test_whatever_fails_what_was_acknowledged_is_there_and_what_was_forgotten_is_not(
+def test_acknowledged_lines_are_there_and_forgotten_ones_are_not_whatever_fails(
     steps: list[tuple[str, int, str]],
 ) -> None:
     scene = _TEMPLATE.copy()

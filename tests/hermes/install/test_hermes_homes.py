@@ -57,7 +57,7 @@ def test_home_that_cannot_be_written_is_refused(hermes: Path, home: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "-x", "Ünicode", "a" * 65])
-def test_what_hermes_takes_for_no_profile_is_refused(hermes: Path, home: Path, name: str) -> None:
+def test_name_that_is_no_profile_of_hermes_is_refused(hermes: Path, home: Path, name: str) -> None:
     with pytest.raises(InvalidRequest):
         hermes_homes.find(None, name, {}, home)
 

@@ -26,7 +26,7 @@ def test_plugin_directory_that_leads_out_of_the_home_is_refused(hermes: Path, ho
     assert list(outside.iterdir()) == []
 
 
-def test_what_cannot_be_made_is_named(hermes: Path) -> None:
+def test_directory_that_cannot_be_made_is_named(hermes: Path) -> None:
     (hermes / "plugins").write_text("a file\n")
     with pytest.raises(KeyUnavailable):
         plugin_files.write(hermes)
@@ -44,7 +44,7 @@ def test_only_our_files_are_taken_away(hermes: Path) -> None:
     assert not plugin_files.take_away(hermes)
 
 
-def test_it_comes_and_goes_whole(hermes: Path) -> None:
+def test_state_directory_comes_and_goes_whole(hermes: Path) -> None:
     before = files(hermes)
     plugin_files.write(hermes)
     assert set(files(plugin_files.directory(hermes))) == NAMES

@@ -78,7 +78,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("content", "sent"), [row[1:] for row in KEPT], ids=[row[0] for row in KEPT])
-def test_what_is_not_a_gone_line_stays_byte_for_byte(content: str, sent: str) -> None:
+def test_text_that_is_not_a_gone_line_stays_byte_for_byte(content: str, sent: str) -> None:
     cut = cut_sent(content, sent, is_gone)
     assert (cut.text, cut.gone) == (sent, ())
 
@@ -392,7 +392,7 @@ def test_trace_across_the_border_of_two_reads_is_found(tmp_path: Path, monkeypat
 
 
 @pytest.mark.requirement("hermes-scrub-leftovers")
-def test_what_is_out_of_reach_is_listed_with_its_path(tmp_path: Path) -> None:
+def test_copy_out_of_reach_is_listed_with_its_path(tmp_path: Path) -> None:
     home, users_home = tmp_path / ".hermes", tmp_path
     places = [
         home / "backups" / "pre-update-1.zip",

@@ -252,7 +252,7 @@ def test_places_of_ours_are_found_again_however_they_are_spelled(kept: Policy, h
 
 @pytest.mark.requirement("unwire-keeps-waiting")
 @pytest.mark.usefixtures("no_children")
-def test_what_waits_is_found_again_after_an_unwire_and_a_move(cli: Cli, hermes: Path, home: Path) -> None:
+def test_waiting_turns_are_found_again_after_an_unwire_and_a_move(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     before = read_policy(hermes)
     before.spool.mkdir()

@@ -114,7 +114,7 @@ def test_changed_key_of_the_template_changes_its_own_line_alone() -> None:
 
 
 @pytest.mark.requirement("wire-policy-kept")
-def test_what_is_so_already_is_not_rewritten() -> None:
+def test_setting_that_holds_already_is_not_rewritten() -> None:
     text = 'namespaces=["a",\n"b"]\nvault   =   "/a"'
     assert set_key(text, "", "vault", "/a") is text
     assert set_key(text, "", "namespaces", ("a", "b")) is text
@@ -144,7 +144,7 @@ def test_every_key_of_a_policy_is_in_the_template_with_its_default() -> None:
 
 
 @pytest.mark.requirement("wire-policy-explained")
-def test_what_the_template_only_mentions_can_be_switched_on() -> None:
+def test_setting_that_the_template_only_mentions_can_be_switched_on() -> None:
     text = policy_text(WIRING, me=("telegram:1",), tools="forget", masking=False)
     for line in text.splitlines():
         bare = line.removeprefix("# ")

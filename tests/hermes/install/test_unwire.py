@@ -57,7 +57,7 @@ def test_cap_that_others_could_read_is_revoked_too(cli: Cli, hermes: Path) -> No
 
 
 @pytest.mark.requirement("unwire-only-ours")
-def test_what_others_put_there_stays_and_is_named(cli: Cli, hermes: Path) -> None:
+def test_foreign_files_stay_and_are_named(cli: Cli, hermes: Path) -> None:
     wired(cli)
     (hermes / "plugins/strongroom/notes.txt").write_text("mine\n")
     done = cli("unwire", "hermes", "--json")
@@ -108,7 +108,7 @@ def test_settings_that_changed_since_keep_their_changes(cli: Cli, hermes: Path) 
 
 
 @pytest.mark.parametrize(("text", "after"), [("a: 1\n", "a: 1\n"), (None, None), ("memory: {provider: ''}\n",) * 2])
-def test_what_was_off_is_off_again(cli: Cli, hermes: Path, text: str | None, after: str | None) -> None:
+def test_setting_that_was_off_is_off_again(cli: Cli, hermes: Path, text: str | None, after: str | None) -> None:
     path = hermes / "config.yaml"
     path.unlink()
     if text is not None:
@@ -126,7 +126,7 @@ def test_where_nothing_is_known_of_before_it_is_switched_off(cli: Cli, hermes: P
 
 
 @pytest.mark.requirement("unwire-keeps-waiting")
-def test_what_waits_is_kept_and_told_unless_it_is_purged(cli: Cli, hermes: Path) -> None:
+def test_waiting_turns_are_kept_and_told_without_purge(cli: Cli, hermes: Path) -> None:
     wired(cli)
     found = read_policy(hermes)
     found.spool.mkdir()

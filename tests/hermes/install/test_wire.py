@@ -139,7 +139,7 @@ def test_vault_that_is_named_and_not_there_is_not_made(cli: Cli, hermes: Path, h
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together_is_refused(cli: Cli, hermes: Path, arguments: list[str]) -> None:
+def test_options_that_do_not_go_together_are_refused(cli: Cli, hermes: Path, arguments: list[str]) -> None:
     assert failed(cli("wire", "hermes", *arguments, "--json")) == "memory"
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
 
@@ -227,7 +227,7 @@ def test_older_hermes_and_another_version_of_ours_are_warned_of(
 
 
 @pytest.mark.requirement("wire-verified-first")
-def test_what_hermes_does_not_load_is_not_switched_on(
+def test_plugin_that_hermes_does_not_load_is_not_switched_on(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> Verified:

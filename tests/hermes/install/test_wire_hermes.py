@@ -74,7 +74,7 @@ def test_cap_that_the_vault_refuses_is_found_by_verifying(
 
 
 @pytest.mark.requirement("wire-real-hermes", "hermes-spool")
-def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Path) -> None:
+def test_turns_that_waited_for_another_cap_are_delivered_by_wiring(cli: Cli, hermes: Path) -> None:
     wired(cli)
     found = read_policy(hermes)
     actor, spool = Actor(f"{found.scope}owner"), Spool(found.spool, 1 << 20)

@@ -310,13 +310,13 @@ def test_travel_only_cap_gets_the_trip_and_not_the_allergy(either: Wired) -> Non
     assert "peanut" not in shown
 
 
-def test_what_lies_outside_the_cap_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
+def test_line_outside_the_cap_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
     cap_file.write(either.cap, cap_file.mint(either.vault, SCOPE, ("travel",)))
     say(either.agent(), TRIP, "Mind your medication")
     assert either.texts() == [TRIP]
 
 
-def test_what_lies_outside_the_policys_namespaces_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
+def test_line_outside_the_policys_namespaces_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
     either.write(namespaces='["travel"]')
     say(either.agent(), TRIP, "Mind your medication")
     assert either.texts() == [TRIP]

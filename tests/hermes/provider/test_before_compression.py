@@ -46,7 +46,7 @@ def user(content: Any, **more: Any) -> dict[str, Any]:
         {},
     ],
 )
-def test_what_the_person_did_not_say_is_left_out(message: dict[str, Any]) -> None:
+def test_text_that_the_person_did_not_say_is_left_out(message: dict[str, Any]) -> None:
     assert worth([message]) == ""
 
 
@@ -80,7 +80,7 @@ def test_questions_and_small_talk_are_left_out(text: str) -> None:
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_what_was_off_the_record_is_left_out_and_what_came_after_is_not() -> None:
+def test_off_the_record_text_is_left_out_and_what_came_after_is_not() -> None:
     messages = [
         user("My dentist is on May 3."),
         user("Off the record: I may quit on May 4."),
@@ -143,7 +143,7 @@ def test_text_parts_are_read_and_recalled_text_between_them_is_not() -> None:
     assert worth([user(parts)]) == "- user: I fly on May 25. My budget is 900."
 
 
-def test_what_was_said_twice_stands_once_where_it_was_said_last() -> None:
+def test_repeated_text_stands_once_where_it_was_said_last() -> None:
     messages = [user("I fly on May 25."), user("My budget is 900."), user("I  FLY on May 25.")]
     assert worth(messages) == "- user: My budget is 900.\n- user: I FLY on May 25."
 

@@ -53,7 +53,7 @@ messages = st.lists(
 
 
 @given(messages)
-def test_whatever_is_handed_over_roles_and_texts_are_read_alike(handed: list[Any]) -> None:
+def test_roles_and_texts_of_any_history_are_read_alike(handed: list[Any]) -> None:
     found = Messages.of(handed)
     assert [*zip(found.roles, found.texts, strict=True)] == one_by_one(handed)
 
@@ -107,7 +107,7 @@ def test_list_that_changes_meanwhile_is_read_as_it_was(then: list[Any]) -> None:
     assert (found.turn("c", 0), found.all_said()) == (1, ["a", "c"])
 
 
-def test_what_was_said_last_is_what_the_person_said() -> None:
+def test_last_user_text_is_what_the_person_said() -> None:
     found = told(("user", "a"), ("assistant", "b"), ("user", "c"))
     assert [found.last_said(before) for before in range(4)] == [None, "a", "a", "c"]
     assert found.all_said() == ["a", "c"]

@@ -29,7 +29,7 @@ def state(directory: Path, session: str = "s", actor: Actor = ACTOR) -> Conversa
 
 
 @pytest.mark.requirement("hermes-taint-durable")
-def test_what_was_shown_and_off_the_record_outlast_the_process(tmp_path: Path) -> None:
+def test_shown_namespaces_and_off_the_record_outlast_the_process(tmp_path: Path) -> None:
     held = state(tmp_path)
     held.carry({TRAVEL})
     held.turn_off(True)
@@ -39,9 +39,7 @@ def test_what_was_shown_and_off_the_record_outlast_the_process(tmp_path: Path) -
 
 
 @pytest.mark.requirement("hermes-taint-durable")
-def test_what_makes_a_conversation_more_sensitive_outlasts_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raised_sensitivity_outlasts_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That its beginning is known does not: without it, a conversation counts as one that may hold anything."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -107,7 +105,7 @@ def test_conversations_of_two_actors_under_one_id_are_two(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("hermes-taint-durable")
-def test_what_another_process_noted_holds_here_too(tmp_path: Path) -> None:
+def test_state_noted_by_another_process_holds_here_too(tmp_path: Path) -> None:
     """The command line goes on with a chat that a gateway holds: both replay one history."""
     here, there = Sessions(tmp_path), Sessions(tmp_path)
     here.of(ACTOR, "s", "", PERSONAL).carry({TRAVEL})
@@ -215,7 +213,7 @@ def test_how_private_a_conversation_is_outlasts_a_change_of_who_is_who(wired: Wi
 
 
 @pytest.mark.requirement("hermes-people")
-def test_what_was_said_as_one_person_is_not_taken_back_as_another(wired: Wired) -> None:
+def test_turn_of_one_person_is_not_taken_back_as_another(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     say(agent, "said as myself")
     wired.write(JOINED)
@@ -252,7 +250,7 @@ def test_conversation_that_begins_or_is_known_is_not_made_more_private(wired: Wi
 
 
 @pytest.mark.requirement("hermes-taint")
-def test_what_was_shown_counts_also_where_the_turn_is_told_under_another_id(wired: Wired) -> None:
+def test_shown_namespaces_count_where_the_turn_is_told_under_another_id(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.on_turn_start(1, FLIGHT)

@@ -63,7 +63,7 @@ def test_reply_without_any_content_is_left_out(reply: str) -> None:
     assert left(QUESTION, hit(reply, ASSISTANT)) == []
 
 
-def test_what_was_said_twice_is_shown_once() -> None:
+def test_repeated_line_is_shown_once() -> None:
     assert left(QUESTION, hit("Trip to  Chengdu"), hit("trip to chengdu"), hit("Trip to Rome")) == [
         "Trip to  Chengdu",
         "Trip to Rome",

@@ -114,9 +114,7 @@ def test_turns_without_a_draft_are_not_remembered_for_ever(wired: Wired) -> None
     assert len(agent._session.turns.waiting()) == 16
 
 
-def test_what_a_defect_of_ours_kept_from_being_kept_is_delivered_later(
-    wired: Wired, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turn_lost_to_a_defect_of_ours_is_delivered_later(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     def defective(*_: object) -> Messages:
         raise ValueError("odd")
 
@@ -191,7 +189,7 @@ def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monke
 # What a runtime says when a turn is over.
 
 
-def test_what_was_erased_after_a_kill_does_not_come_back_with_a_draft(wired: Wired) -> None:
+def test_erased_person_does_not_come_back_with_a_draft(wired: Wired) -> None:
     """Of an erased line there is no tombstone: delivered again, it would be a new one."""
     agent = wired.agent()
     agent.on_turn_start(1, "told")
@@ -202,7 +200,7 @@ def test_what_was_erased_after_a_kill_does_not_come_back_with_a_draft(wired: Wir
     assert after_a_restart(wired) == []
 
 
-def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(
+def test_turns_left_by_another_process_are_delivered_once_the_turn_is_over(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProviderHome, "later", lambda _self, work: work())
@@ -223,7 +221,7 @@ def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(
     assert sorted(said(remote)) == ["four", "one", "three", "two"]
 
 
-def test_what_this_process_left_waiting_goes_before_the_next_turn(remote: Served) -> None:
+def test_turns_left_by_this_process_go_before_the_next_turn(remote: Served) -> None:
     agent = remote.agent()
     remote.stop()
     say(agent, "one")

@@ -63,7 +63,7 @@ def test_request_that_also_says_on_the_record_is_not_kept(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("said", ["I always forget my keys", "Don't forget to buy milk", "Did I forget the milk?"])
-def test_what_only_speaks_of_forgetting_is_kept(wired: Wired, said: str) -> None:
+def test_talk_about_forgetting_is_kept(wired: Wired, said: str) -> None:
     say(wired.agent(), said)
     assert said in wired.texts()
 

@@ -71,7 +71,7 @@ def test_turn_that_is_told_in_another_session_is_kept_in_that_one(wired: Wired) 
 # Nothing changed.
 
 
-def test_what_was_said_is_looked_at_once_in_a_turn(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spoken_text_is_looked_at_once_in_a_turn(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     masked: list[str] = []
     placed: list[str] = []
 

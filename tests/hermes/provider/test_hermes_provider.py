@@ -201,7 +201,7 @@ def test_one_object_that_is_initialised_again_speaks_for_the_new_session(wired: 
     assert wired.texts(f"{SCOPE}telegram/100") == ["as somebody else", "hi"]
 
 
-def test_what_an_earlier_process_left_is_delivered_at_the_start(remote: Served) -> None:
+def test_turns_left_by_an_earlier_process_are_delivered_at_the_start(remote: Served) -> None:
     remote.stop()
     remote.agent().on_turn_start(1, TRIP)
     say(remote.agent("s2", **DM), "hello", "hi")
@@ -212,7 +212,7 @@ def test_what_an_earlier_process_left_is_delivered_at_the_start(remote: Served) 
     assert remote.texts(f"{SCOPE}telegram/100") == ["hello", "hi"]
 
 
-def test_what_is_worth_keeping_is_told_before_a_compression_to_who_has_a_memory(wired: Wired) -> None:
+def test_statements_worth_keeping_are_told_before_a_compression(wired: Wired) -> None:
     messages = history("My trip to Chengdu is on May 25 and I am allergic to peanuts.")
     assert "Chengdu" in wired.agent().on_pre_compress(messages)
     assert wired.agent(platform="api_server").on_pre_compress(messages) == ""

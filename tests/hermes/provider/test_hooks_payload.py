@@ -88,7 +88,7 @@ def test_open_pipe_without_data_is_not_waited_for(pipe: tuple[int, int]) -> None
 
 
 @pytest.mark.requirement("hermes-hook-stdin")
-def test_what_came_before_the_deadline_is_taken_from_a_pipe_that_stays_open(pipe: tuple[int, int]) -> None:
+def test_input_before_the_deadline_is_taken_from_a_pipe_that_stays_open(pipe: tuple[int, int]) -> None:
     os.write(pipe[1], b"{}")
     assert hook_payload.read(pipe[0], soon()) == b"{}"
 
@@ -189,7 +189,7 @@ def test_digest_does_not_depend_on_the_order_of_names(one: Any, other: Any, is_s
 
 
 @pytest.mark.parametrize(("text", "verdict"), [("", {}), ("x", {"context": "<memory-context>\nx\n</memory-context>"})])
-def test_what_is_remembered_is_handed_over_in_a_fence(text: str, verdict: dict[str, str]) -> None:
+def test_recalled_lines_are_handed_over_in_a_fence(text: str, verdict: dict[str, str]) -> None:
     assert tool_verdict.inject(CALL, lambda _: text) == verdict
 
 

@@ -174,7 +174,7 @@ HARMLESS_ONES = [
 
 
 @pytest.mark.parametrize("command", HARMLESS_ONES)
-def test_what_reaches_for_nothing_is_left_alone(command: str) -> None:
+def test_harmless_call_is_left_alone(command: str) -> None:
     assert look({"command": command}) is None
 
 

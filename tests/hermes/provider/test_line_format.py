@@ -119,7 +119,7 @@ def test_hostile_name_ends_nothing(name: str) -> None:
     assert "memory-context" not in text
 
 
-def test_what_is_not_cut_bears_no_sign_of_a_cut() -> None:
+def test_uncut_text_bears_no_sign_of_a_cut() -> None:
     words = '"' * 300
     text, _ = line_format.format_hits([hit(words)], 2000)
     found = _SHAPE.fullmatch(text.split("\n")[1])

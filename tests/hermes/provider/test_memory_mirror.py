@@ -208,7 +208,7 @@ def test_another_vault_gets_the_files_too(wired: Wired, tmp_path: Path) -> None:
 
 @pytest.mark.requirement("hermes-import")
 @pytest.mark.parametrize("is_forgotten", [False, True])
-def test_what_the_version_before_imported_is_not_imported_again(wired: Wired, is_forgotten: bool) -> None:
+def test_notes_imported_by_the_version_before_are_not_imported_again(wired: Wired, is_forgotten: bool) -> None:
     write(wired, "USER.md", "Likes tea.")
     line = wired.put("Likes tea.", author="hermes user", kind="fact")
     migrate_memory_files(wired.path, wired.home.policy.session, lambda *_: None, into=OWNER)

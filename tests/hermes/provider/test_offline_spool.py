@@ -83,7 +83,7 @@ def test_turns_come_out_in_the_order_of_their_time(spool: Spool) -> None:
     assert texts(spool) == [b"1", b"2", b"3"]
 
 
-def test_what_does_not_go_stays_with_all_behind_it(spool: Spool) -> None:
+def test_undeliverable_turn_stays_with_all_behind_it(spool: Spool) -> None:
     for number in range(3):
         spool.add(ACTOR, str(number).encode(), Millis(NOW + number))
     assert (
@@ -181,7 +181,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.requirement("hermes-crash")
 @pytest.mark.parametrize("how", ["alone", "forks"])
-def test_what_was_said_in_a_turn_that_a_killed_process_was_in_becomes_a_turn(spool: Spool, how: str) -> None:
+def test_draft_of_a_killed_process_becomes_a_turn(spool: Spool, how: str) -> None:
     run = subprocess.run([sys.executable, "-c", _DIES, str(spool.directory), how], timeout=60, check=False)
     assert run.returncode == -signal.SIGKILL
     assert spool.adopt() == (2 if how == "forks" else 1)
@@ -244,7 +244,7 @@ def test_turn_that_does_not_fit_any_more_is_said_to_be_lost(remote: Served) -> N
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_what_was_said_before_a_kill_is_recalled_by_the_next_session(wired: Wired) -> None:
+def test_words_said_before_a_kill_are_recalled_by_the_next_session(wired: Wired) -> None:
     wired.agent().on_turn_start(1, TRIP)
     wired.forget_process()  # the lock that says that it lives goes with the process
     assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")
@@ -307,7 +307,7 @@ def test_no_draft_is_left_behind_by_turns_that_were_kept(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-off-the-record")
 @pytest.mark.parametrize("words", ["off the record, I am leaving", "from now on off the record"])
-def test_what_is_off_the_record_is_in_no_draft_and_in_no_spool(remote: Served, words: str) -> None:
+def test_off_the_record_text_is_in_no_draft_and_in_no_spool(remote: Served, words: str) -> None:
     remote.stop()
     agent = remote.agent()
     agent.on_turn_start(1, words)

@@ -139,7 +139,7 @@ def test_turn_kept_through_hermes_hooks_is_recalled_by_a_host_and_by_an_mcp_clie
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_what_a_host_kept_and_what_an_mcp_client_put_is_recalled_through_hermes_hooks(
+def test_lines_of_a_host_and_of_an_mcp_client_are_recalled_through_hermes_hooks(
     either: Wired, hosting: MakeHost
 ) -> None:
     memory = hosting().manager(told())
@@ -181,7 +181,7 @@ def test_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_own(
 
 @pytest.mark.long  # the tests before show it with Hermes' hooks called as Hermes calls them
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_what_the_real_hermes_was_told_is_recalled_by_a_host_and_by_an_mcp_client(
+def test_lines_of_the_real_hermes_are_recalled_by_a_host_and_by_an_mcp_client(
     tmp_path: Path, own_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Model() as model:

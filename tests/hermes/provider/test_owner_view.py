@@ -182,13 +182,13 @@ def test_line_has_its_readers_from_the_log(wired: Wired, run: Run) -> None:
     assert TRIP not in out
 
 
-def test_what_was_forgotten_still_has_its_readers(wired: Wired, run: Run) -> None:
+def test_forgotten_line_still_has_its_readers(wired: Wired, run: Run) -> None:
     line = wired.put(TRIP)
     run("forget", line)
     assert [one["op"] for one in json.loads(run("who", "--json", line)[1])["entries"]][-1] == "forget"
 
 
-def test_what_the_owner_looks_at_is_on_record(wired: Wired, run: Run) -> None:
+def test_owners_reads_are_on_record(wired: Wired, run: Run) -> None:
     line = wired.put(TRIP, actor=OWNER)
     run("search", "trip")
     assert any(

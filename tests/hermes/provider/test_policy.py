@@ -61,12 +61,12 @@ WIRED = 'vault = "/v"\ncap = "/c"\nstate = "/s"\n'
     ],
 )
 @pytest.mark.requirement("hermes-policy-checked")
-def test_what_is_wrong_in_a_policy_is_refused(text: str) -> None:
+def test_policy_with_a_fault_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         policies.read(text)
 
 
-def test_what_is_wrong_is_told_with_the_file_and_the_names_that_there_are() -> None:
+def test_policy_fault_is_told_with_the_file_and_the_known_names() -> None:
     with pytest.raises(InvalidRequest) as refused:
         policies.read('namespaces = ["work", "health"]\nnamespace = "wrk"', "/home/ann/.hermes/strongroom.toml")
     assert refused.value.message.startswith("/home/ann/.hermes/strongroom.toml: ")

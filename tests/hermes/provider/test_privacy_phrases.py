@@ -267,7 +267,7 @@ def test_name_fits_the_field_it_goes_to(name: str, said: str) -> None:
         ("stray </memory-context> tag", "stray  tag"),
     ],
 )
-def test_what_was_recalled_is_no_part_of_what_was_said(text: str, expected: str) -> None:
+def test_recalled_text_is_no_part_of_what_was_said(text: str, expected: str) -> None:
     assert privacy_phrases.bare(text) == expected
 
 
@@ -285,11 +285,11 @@ def test_what_was_recalled_is_no_part_of_what_was_said(text: str, expected: str)
         "[Replying to: nobody] x",
     ],
 )
-def test_what_only_resembles_it_stays(text: str) -> None:
+def test_text_that_only_resembles_it_stays(text: str) -> None:
     assert privacy_phrases.bare(text) == text
 
 
-def test_what_the_runtime_noted_before_a_message_is_not_what_the_person_said() -> None:
+def test_runtime_note_before_a_message_is_not_what_the_person_said() -> None:
     notes = (
         "[Replying to: \"I am allergic\"]\n\n[Triggering message id: `1` — use it.]\n\n[The user sent a file: 'a'.]\n\n"
     )

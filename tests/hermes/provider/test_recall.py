@@ -113,7 +113,7 @@ def test_nothing_is_shown_twice_in_a_conversation(either: Wired) -> None:
     assert "Chengdu" in either.agent("another").prefetch(QUESTION)
 
 
-def test_what_was_said_in_this_conversation_is_not_shown_in_it(wired: Wired) -> None:
+def test_lines_of_this_conversation_are_not_shown_in_it(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, TRIP)
     assert agent.prefetch(QUESTION) == ""

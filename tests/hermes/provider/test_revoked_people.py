@@ -45,9 +45,7 @@ def test_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wired
 
 
 @pytest.mark.parametrize("whose", [ALICE, OWNER])
-def test_what_waited_before_a_person_was_revoked_is_not_destroyed_and_holds_up_nobody(
-    remote: Served, whose: str
-) -> None:
+def test_waiting_turns_of_a_revoked_person_are_not_destroyed_and_hold_up_nobody(remote: Served, whose: str) -> None:
     told = DM if whose == ALICE else {}
     say(remote.agent("a", **told), "first")
     remote.stop()

@@ -209,7 +209,7 @@ def test_shortest_tokens_are_found(mask: Mask, token: str) -> None:
     assert mask.masked(f"use {token} now")[1] == 1
 
 
-def test_what_people_write_is_looked_at_by_few_rules(mask: Mask) -> None:
+def test_ordinary_text_is_looked_at_by_few_rules(mask: Mask) -> None:
     assert 0 < len(mask._signs_of_short) < len(mask._signs) / 2
     assert all(mask._rules[rank].is_long for sign, rank in {*mask._signs} - {*mask._signs_of_short})
 

@@ -26,7 +26,7 @@ def test_line_is_not_shown_again_after_a_restart(either: Wired) -> None:
     assert "Chengdu" in either.agent("another").prefetch(QUESTION)
 
 
-def test_what_was_said_in_a_conversation_is_not_shown_in_it_after_a_restart(wired: Wired) -> None:
+def test_lines_of_a_conversation_are_not_shown_in_it_after_a_restart(wired: Wired) -> None:
     say(wired.agent(), TRIP)
     wired.forget_process()
     assert wired.agent().prefetch(QUESTION) == ""
@@ -41,7 +41,7 @@ def test_turn_that_was_cut_short_counts_when_its_agent_was_let_go(wired: Wired) 
     assert wired.agent().prefetch(QUESTION) == ""
 
 
-def test_what_was_shown_to_one_person_is_shown_to_another(wired: Wired) -> None:
+def test_line_shown_to_one_person_is_shown_to_another(wired: Wired) -> None:
     wired.put(TRIP)
     wired.put(TRIP, actor="hermes/default/telegram/100")
     say(wired.agent(), QUESTION)
@@ -58,7 +58,7 @@ def test_after_a_compression_and_a_restart_a_line_may_be_shown_again(wired: Wire
     assert "Chengdu" in wired.agent().prefetch(QUESTION)
 
 
-def test_what_went_with_an_undone_turn_is_not_held_as_shown(wired: Wired) -> None:
+def test_lines_of_an_undone_turn_are_not_held_as_shown(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, TRIP)
     agent.on_session_switch("s1", rewound=True)

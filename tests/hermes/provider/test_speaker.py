@@ -336,7 +336,7 @@ def test_name_that_no_line_may_hold_is_left_out(name: str) -> None:
     ("platform", "chat", "is_shared"),
     [("slack", "G0123", True), ("slack", "C0123", True), ("slack", "D0123", False), ("ntfy", "topic", True)],
 )
-def test_what_several_people_read_is_shared_though_hermes_calls_it_direct(
+def test_chat_that_several_people_read_is_shared_though_hermes_calls_it_direct(
     platform: str, chat: str, is_shared: bool
 ) -> None:
     key = f"agent:main:{platform}:dm:{chat}"

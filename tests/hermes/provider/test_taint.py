@@ -73,7 +73,7 @@ def test_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_mention
     assert "peanut" not in shown
 
 
-def test_what_the_recall_tool_showed_counts(either: Wired) -> None:
+def test_lines_shown_by_the_recall_tool_count(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     either.write(tools='"recall"')
     agent = either.agent()
@@ -82,7 +82,7 @@ def test_what_the_recall_tool_showed_counts(either: Wired) -> None:
     assert REPLY not in readable_with_travel(either)
 
 
-def test_what_the_system_prompt_holds_counts(either: Wired) -> None:
+def test_profiles_in_the_system_prompt_count(either: Wired) -> None:
     either.profile("Has a peanut allergy.", "personal")
     agent = either.agent()
     assert "peanut" in agent.system_prompt_block()
@@ -151,7 +151,7 @@ def test_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_st
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_what_was_shown_before_a_late_switch_taints_the_turn_that_is_told_after_it(either: Wired) -> None:
+def test_lines_shown_before_a_late_switch_taint_the_turn_told_after_it(either: Wired) -> None:
     """A runtime may queue the switch to a new conversation behind other work, and begin its first turn at once."""
     either.put(ALLERGY, "personal")
     agent = either.agent()
@@ -164,7 +164,7 @@ def test_what_was_shown_before_a_late_switch_taints_the_turn_that_is_told_after_
     assert "Another trip!" not in readable_with_travel(either)
 
 
-def test_what_the_tool_showed_before_a_late_switch_counts(wired: Wired) -> None:
+def test_lines_shown_by_the_tool_before_a_late_switch_count(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     wired.write(tools='"recall"')
     agent = wired.agent()
@@ -184,7 +184,7 @@ def test_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_what_another_agent_was_shown_taints_what_it_brought_back(wired: Wired) -> None:
+def test_lines_shown_to_another_agent_taint_its_result(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     parent, child = wired.agent("parent"), wired.agent("child", agent_context="subagent")
     parent.on_turn_start(1, TRIP)
@@ -257,7 +257,7 @@ def test_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_l
     assert "Third trip!" in readable_with_travel(wired)
 
 
-def test_what_was_recalled_for_one_speaker_of_a_thread_taints_the_reply_to_another(wired: Wired) -> None:
+def test_lines_recalled_for_one_speaker_of_a_thread_taint_the_reply_to_another(wired: Wired) -> None:
     wired.put(ALLERGY, "personal", actor=GROUP_ACTOR)
     alice, bob = wired.agent(**GROUP), wired.agent(**{**GROUP, "user_id": "200"})
     alice.prefetch("[alice] peanut allergy?")
@@ -276,7 +276,7 @@ def test_joining_an_account_between_two_turns_leaves_no_taint_behind(wired: Wire
 
 
 @pytest.mark.parametrize("how", ["delegation", "memory", "remember"])
-def test_what_an_agent_writes_within_a_turn_is_as_private_as_the_turn(wired: Wired, how: str) -> None:
+def test_notes_of_an_agent_within_a_turn_are_as_private_as_the_turn(wired: Wired, how: str) -> None:
     wired.write(tools='"full"')
     agent = wired.agent()
     agent.on_turn_start(1, f"{ALLERGY}; find me a hotel")
@@ -290,7 +290,7 @@ def test_what_an_agent_writes_within_a_turn_is_as_private_as_the_turn(wired: Wir
     assert readable_with_travel(wired) == []
 
 
-def test_what_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_that_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a restart would make it look as if it had never been shown."""
     wired.put(ALLERGY, "personal")
     agent = wired.agent()

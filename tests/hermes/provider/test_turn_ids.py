@@ -64,7 +64,7 @@ def test_long_text_becomes_lines_that_can_be_kept_and_hold_all_of_it(character: 
         model.clean_text(piece)
 
 
-def test_what_is_left_out_of_a_huge_text_is_said() -> None:
+def test_part_left_out_of_a_huge_text_is_said() -> None:
     found = list(turn_ids.pieces("a" * 1_000_000))
     assert len(found) < 20
     assert "left out" in found[-1]

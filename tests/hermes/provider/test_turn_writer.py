@@ -174,7 +174,7 @@ def test_recalled_text_is_not_kept_again(wired: Wired, user: str) -> None:
     assert wired.texts() == ["hello", "hi"]
 
 
-def test_what_a_runtime_sent_in_the_persons_place_is_never_kept(wired: Wired) -> None:
+def test_text_sent_in_the_persons_place_is_never_kept(wired: Wired) -> None:
     messages = [{"role": "user", "content": "hello", "api_content": "hello <memory-context>zebra</memory-context>"}]
     say(wired.agent(), "hello", "hi", messages=messages)
     assert wired.texts() == ["hello", "hi"]
@@ -238,7 +238,7 @@ def test_in_a_shared_chat_the_name_before_a_text_is_taken_off(either: Wired, nam
         "[Recent channel messages]\n[bob] x\n\n[New message]\n[alice] I owe\n\n[New message]\nlol no",
     ],
 )
-def test_what_is_quoted_is_not_what_somebody_said(wired: Wired, quoted: str) -> None:
+def test_quoted_text_is_not_what_somebody_said(wired: Wired, quoted: str) -> None:
     """Each has a session of their own there, so no name stands before what they say."""
     own = {**GROUP, "user_id": "7", "user_name": "alice", "gateway_session_key": "agent:main:telegram:group:-5:7"}
     say(wired.agent(**own), quoted, "hi")

@@ -51,7 +51,7 @@ def picture(agent: StrongroomProvider) -> None:
 # What was not undone stays.
 
 
-def test_what_stands_in_the_record_is_not_taken_back(wired: Wired) -> None:
+def test_turns_in_the_record_are_not_taken_back(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two", "three")
     undo(wired, agent, ("one", True), ("two", True), ("three", False))
@@ -87,7 +87,7 @@ def test_of_the_same_words_the_newest_is_taken_back_however_often(wired: Wired) 
         assert wired.texts() == ["yes", "one"]
 
 
-def test_what_was_undone_before_this_process_takes_back_nothing_of_it(wired: Wired) -> None:
+def test_undo_before_this_process_takes_back_nothing_of_it(wired: Wired) -> None:
     talk(wired.agent(), "yes")
     long_ago = time.time() - 3600
     wired.forget_process()
@@ -97,7 +97,7 @@ def test_what_was_undone_before_this_process_takes_back_nothing_of_it(wired: Wir
     assert said(wired) == ["yes", "one", "yes"]
 
 
-def test_what_was_undone_before_this_agent_was_built_costs_the_turns_before_it_nothing(wired: Wired) -> None:
+def test_undo_before_this_agent_was_built_costs_the_turns_before_it_nothing(wired: Wired) -> None:
     first = wired.agent()
     talk(first, "yes")
     say(first, "yes", "undone")

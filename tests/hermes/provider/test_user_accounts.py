@@ -104,7 +104,7 @@ def test_in_an_old_home_somebody_new_is_met_as_anywhere(tmp_path: Path) -> None:
     assert person(old(tmp_path, "a"), "+2", "b") == "+2"
 
 
-def test_what_cannot_be_found_out_now_is_not_on_record(tmp_path: Path) -> None:
+def test_unknown_accounts_are_not_on_record(tmp_path: Path) -> None:
     (tmp_path / ID_KEY).write_bytes(b"k" * 32)
     assert person(Accounts(tmp_path), "+1", "a") == "a"
     assert not (tmp_path / FILE).exists()
@@ -116,7 +116,7 @@ def test_what_cannot_be_found_out_now_is_not_on_record(tmp_path: Path) -> None:
 @pytest.mark.requirement("hermes-ids-joined")
 @pytest.mark.parametrize("first", [BOTH, PLAIN, STABLE])
 @pytest.mark.parametrize("then", [BOTH, PLAIN, STABLE])
-def test_what_was_said_under_one_id_is_recalled_under_the_other(
+def test_lines_said_under_one_id_are_recalled_under_the_other(
     wired: Wired, first: dict[str, str], then: dict[str, str]
 ) -> None:
     if {bool(first["user_id_alt"]), bool(then["user_id_alt"])} != {True}:

@@ -148,7 +148,7 @@ def test_turn_is_found_by_a_line_that_is_gone_already(full: Wired) -> None:
     assert full.texts() == []
 
 
-def test_what_was_said_by_an_earlier_version_goes_with_its_reply(full: Wired) -> None:
+def test_line_of_an_earlier_version_goes_with_its_reply(full: Wired) -> None:
     """Its ids share no name: what was said and its reply are one turn by their moment."""
     said = old(full, 0, "an old word", "user")
     old(full, 1, "an old reply", "assistant")
@@ -167,7 +167,7 @@ def old(wired: Wired, after: int, text: str, author: str) -> str:
 # In one that is not over, and where the vault is out of reach.
 
 
-def test_what_was_written_in_a_turn_that_is_undone_before_it_is_told_goes_and_nothing_comes_after_it(
+def test_writings_of_a_turn_undone_before_it_is_told_go_and_nothing_comes_after_it(
     full: Wired,
 ) -> None:
     agent = full.agent()
@@ -193,7 +193,7 @@ def test_turn_that_is_undone_while_the_server_is_down_is_forgotten_whole_when_it
     assert remote.texts() == ["keep me", "ok"]
 
 
-def test_what_waits_of_a_turn_is_forgotten_with_it(remote: Served) -> None:
+def test_waiting_part_of_a_turn_is_forgotten_with_it(remote: Served) -> None:
     remote.write(tools='"full"')
     agent = remote.agent()
     say(agent, "keep me", "ok")

@@ -40,7 +40,7 @@ AUTO = '[IMPORTANT: The "review" skill is auto-loaded. Follow its instructions f
         ("[Continuing toward your standing goal]\nGoal: pelican\n\nContinue.", ""),
     ],
 )
-def test_what_hermes_wraps_around_a_message_or_makes_up_is_not_what_the_person_said(text: str, expected: str) -> None:
+def test_wrapping_by_hermes_is_not_what_the_person_said(text: str, expected: str) -> None:
     assert privacy_phrases.bare(text) == expected
 
 
@@ -53,7 +53,7 @@ def test_what_hermes_wraps_around_a_message_or_makes_up_is_not_what_the_person_s
         'the "review" skill is auto-loaded. Why?',
     ],
 )
-def test_what_only_resembles_it_stays(text: str) -> None:
+def test_text_that_only_resembles_it_stays(text: str) -> None:
     assert privacy_phrases.bare(text) == text
 
 
@@ -69,7 +69,7 @@ def test_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wired,
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_what_was_said_with_a_skill_is_safe_from_a_kill_without_the_skill(wired: Wired) -> None:
+def test_words_said_with_a_skill_are_safe_from_a_kill_without_the_skill(wired: Wired) -> None:
     wired.agent().on_turn_start(1, SKILL)
     wired.forget_process()
     wired.agent("s2")

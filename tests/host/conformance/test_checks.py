@@ -213,7 +213,7 @@ def test_provider_that_takes_no_turn_id_cannot_be_asked_to_tell_equal_turns_apar
     assert (result.outcome, "turn_id" in result.reason) == (Outcome.NOT_APPLICABLE, True)
 
 
-def test_what_a_hook_raises_is_named_with_the_line_of_the_provider_and_without_its_words() -> None:
+def test_error_of_a_hook_is_named_with_the_line_of_the_provider_and_without_its_words() -> None:
     result = run("order", bad.OnePromptOnly)
     line = 1 + Path(bad.__file__).read_text().splitlines().index(
         '            raise RuntimeError("the prompt was built already")'

@@ -108,7 +108,7 @@ def test_provider_that_ends_its_process_fails_with_the_hooks_name_and_the_caller
     assert report.results[0].reason == "the check's process ended with exit code 3, in initialize"
 
 
-def test_what_a_provider_raises_is_named_by_its_kind_and_place_and_never_quoted() -> None:
+def test_error_of_a_provider_is_named_by_its_kind_and_place_and_never_quoted() -> None:
     report = check(bad.EndsTheProcess, only=["order"])
     lines = Path(bad.__file__).read_text().splitlines()
     line = 1 + lines.index('        raise SystemExit("a secret in a message")')
@@ -205,7 +205,7 @@ def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways:
 
 
 @pytest.mark.parametrize("provider", ["StartsAHelper", "StartsAHelperElsewhere", "StartsAHelperAndHangs"])
-def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provider: str) -> None:
+def test_helpers_of_a_provider_are_ended_with_its_check(tmp_path: Path, provider: str) -> None:
     keep = tmp_path / "kept"
     keep.mkdir()
     run_check(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=5), keep)

@@ -96,7 +96,7 @@ def test_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -> 
 
 @pytest.mark.long
 @pytest.mark.requirement("conformance-says-what-was-not-tested")
-def test_what_was_not_tested_is_said_before_the_checks(tmp_path: Path) -> None:
+def test_untested_parts_are_said_before_the_checks(tmp_path: Path) -> None:
     shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "order", "-v")[1]
     assert 0 < shown.index("note: nothing that it was told came back") < shown.index("PASSED")
 

@@ -99,7 +99,7 @@ def test_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> None:
 
 
 @pytest.mark.requirement("shelf-bounded")
-def test_what_is_loaded_so_far_counts_and_large_loads_wait_for_room_but_small_ones_do_not() -> None:
+def test_bytes_loaded_so_far_count_and_large_loads_wait_for_room_but_small_ones_do_not() -> None:
     ahead, go = threading.Event(), threading.Event()
 
     def hold(number: int) -> None:

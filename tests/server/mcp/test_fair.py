@@ -123,7 +123,7 @@ def test_time_of_a_call_over_mcp_counts_against_its_cap(
 
 
 @pytest.mark.requirement("server-fair", "server-rates")
-def test_what_the_protocol_takes_on_the_event_loop_counts_against_the_cap(
+def test_protocol_time_on_the_event_loop_counts_against_the_cap(
     vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, headers = tool_call("memory_list")

@@ -127,7 +127,7 @@ def test_signal_ends_it_while_stdin_stays_open_and_the_vault_is_closed(
 
 
 @pytest.mark.requirement("mcp-stdio")
-def test_what_a_library_prints_never_reaches_the_protocol(vault: Vault, tmp_path: Path, cap: Token) -> None:
+def test_output_of_a_library_never_reaches_the_protocol(vault: Vault, tmp_path: Path, cap: Token) -> None:
     with _started(tmp_path, cap, PRINT_SOMETHING="1") as server:
         server.begin()
         server.call(2, "memory_list")

@@ -146,7 +146,7 @@ def test_more_than_can_be_looked_at_is_blocked(key: str, guarded: list[GuardedPa
         "texts",
     ],
 )
-def test_what_would_multiply_is_blocked_and_not_worked_out(
+def test_multiplying_expansion_is_blocked_and_not_worked_out(
     arguments: dict[str, Any], guarded: list[GuardedPath]
 ) -> None:
     assert look("terminal", arguments, guarded) == argument_check.TOO_MUCH

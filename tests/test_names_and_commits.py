@@ -71,10 +71,10 @@ def test_class_that_was_large_before_may_not_grow(tmp_path: Path) -> None:
 def test_long_module_is_a_fault_and_one_that_was_long_before_may_not_grow(tmp_path: Path) -> None:
     name, most = next(iter(check_names.LARGE_MODULES.items()))
     modules = {name.removesuffix(".py").replace("/", "__"): "\n" * (most + 1), "book": "\n" * (check_names.LINES + 1)}
-    assert list(check_names.sizes(planted(tmp_path, **modules))) == [
+    assert set(check_names.sizes(planted(tmp_path, **modules))) == {
         f"{name}: {most + 1} lines; at most {most}",
         f"book.py: {check_names.LINES + 1} lines; at most {check_names.LINES}",
-    ]
+    }
 
 
 def test_too_many_short_modules_are_a_fault(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def fields(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
 
 def type_of(hint: Any) -> str:
     """A type in words, without the null that only stands for being left out."""
-    text = re.sub(r"\b(typing\.|datetime\.|strongroom\.model\.)", "", str(hint)).replace(" | None", "")
+    text = re.sub(r"\b(typing\.|datetime\.|strongroom\.values\.|strongroom\.model\.)", "", str(hint)).replace(
+        " | None", ""
+    )
     return TYPES[text if text in TYPES else re.sub(r"<class '(.*)'>", r"\1", text)]
 
 

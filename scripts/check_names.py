@@ -1,8 +1,9 @@
-"""Check that names in `src/strongroom` can be guessed: one module name, one class name, one idea each.
+"""Check that names can be guessed: one module name, one class name, one idea each, and tests named by their subject.
 
 Fails on a module named by a gerund, on a module name that two packages use for different roles, on a public class name
 that is used twice, on a class with too many methods, on a long module, and on too many modules of a few lines. Classes
-that were too large before this check have a bound each, which may only fall.
+and modules that were too large before this check have a bound each, which may only fall. In `tests` it fails on a
+module named by the occasion on which it was written, and on a test name that begins with an article.
 
     python scripts/check_names.py            # prints what to change, exit code 1 if there is anything
 """
@@ -16,7 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "strongroom"
+ROOT = Path(__file__).parent.parent
+SOURCE, TESTS = ROOT / "src" / "strongroom", ROOT / "tests"
 
 METHODS, LINES, SHORT, SHORT_MODULES = 20, 450, 40, 10
 """Methods of a class and lines of a file at most; modules under `SHORT` lines at most, packages' own files apart."""
@@ -41,6 +43,9 @@ SAME_ROLE: Mapping[str, str] = {
     "hermes_cli": "the file from which Hermes takes the provider's commands, in both packages that a home may name",
 }
 """Module names that may occur more than once, each with the role that is the same everywhere."""
+
+OCCASIONS = frozenset({"attack", "faults", "findings", "hardening", "issue", "regressions", "review"})
+"""Words in a test module's name that say why it was written and not what it tests."""
 
 
 def _modules(source: Path) -> Iterator[Path]:
@@ -95,12 +100,22 @@ def sizes(source: Path = SOURCE) -> Iterator[str]:
         yield f"{len(short)} modules under {SHORT} lines; at most {SHORT_MODULES}: {', '.join(short)}"
 
 
+def names_of_tests(tests: Path = TESTS) -> Iterator[str]:
+    """Test modules named by history, and tests whose names do not begin with their subject."""
+    for path in sorted(tests.rglob("test_*.py")):
+        where = path.relative_to(tests).as_posix()
+        if OCCASIONS & set(path.stem.split("_")):
+            yield f"{where}: named by when it was written; which part of the program does it test?"
+        for name in re.findall(r"^[ \t]*(?:async )?def (test_(?:an?|the)_\w+)", path.read_text("utf-8"), re.MULTILINE):
+            yield f"{where}: {name} begins with an article; begin with the subject"
+
+
 def main() -> None:
-    found = [*module_names(), *classes(), *sizes()]
+    found = [*module_names(), *classes(), *sizes(), *names_of_tests()]
     if found:
         print("\n".join(found))
-        sys.exit(f"check_names: {len(found)} names or sizes to change in {SOURCE.relative_to(SOURCE.parent.parent)}")
-    print("check_names: every module and class has a name of its own, and none has grown beyond its bound")
+        sys.exit(f"check_names: {len(found)} names or sizes to change")
+    print("check_names: modules, classes and tests have names of their own, and none has grown beyond its bound")
 
 
 if __name__ == "__main__":

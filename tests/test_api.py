@@ -129,7 +129,7 @@ def test_no_two_calls_share_a_method_and_a_path() -> None:
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[api.Call[Any]]) -> None:
+def test_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[api.Call[Any]]) -> None:
     assert isinstance(kind.op, Op)
     assert isinstance(kind.data_class, DataClass)
     assert issubclass(kind.answer, msgspec.Struct)
@@ -141,7 +141,7 @@ def test_a_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[ap
 
 
 @pytest.mark.requirement("wire-calls")
-def test_the_memory_and_the_administration_are_told_apart_by_class() -> None:
+def test_memory_and_the_administration_are_told_apart_by_class() -> None:
     admins = {kind.__name__ for kind in api.CALLS if kind.data_class == DataClass.ADMIN}
     assert admins == {"Mint", "ListCaps", "Revoke", "ReadEntries", "SignCheckpoint", "Prove", "ReadStatus"}
     assert {kind.data_class for kind in api.CALLS} == {DataClass.MEMORY, DataClass.ADMIN}
@@ -163,7 +163,7 @@ def _names(kind: type[msgspec.Struct]) -> list[str]:
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_with_every_field_comes_through_json_as_it_was(kind: type[api.Call[Any]]) -> None:
+def test_call_with_every_field_comes_through_json_as_it_was(kind: type[api.Call[Any]]) -> None:
     assert set(FULL[kind]) == set(kind.__struct_fields__)
     call = kind(**FULL[kind])
     encoded = msgspec.json.encode(call)
@@ -173,7 +173,7 @@ def test_a_call_with_every_field_comes_through_json_as_it_was(kind: type[api.Cal
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_at_its_defaults_is_as_small_as_can_be(kind: type[api.Call[Any]]) -> None:
+def test_call_at_its_defaults_is_as_small_as_can_be(kind: type[api.Call[Any]]) -> None:
     required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     call = kind(**{name: FULL[kind][name] for name in required})
     encoded = msgspec.json.encode(call)
@@ -186,7 +186,7 @@ UNKNOWN = {"actor", "actor_scope", "data_class", "op", "method", "path", "cap", 
 
 @pytest.mark.requirement("wire-closed")
 @KINDS
-def test_an_unknown_field_is_refused(kind: type[api.Call[Any]]) -> None:
+def test_unknown_field_is_refused(kind: type[api.Call[Any]]) -> None:
     body = json.loads(msgspec.json.encode(kind(**FULL[kind])))
     for field in UNKNOWN - set(body):
         with pytest.raises(msgspec.ValidationError):
@@ -195,14 +195,14 @@ def test_an_unknown_field_is_refused(kind: type[api.Call[Any]]) -> None:
 
 @pytest.mark.requirement("wire-closed", "gate-no-actor")
 @pytest.mark.parametrize("field", ["actor", "provenance", "links", "holder", "source", "recorded"])
-def test_an_unknown_field_of_a_line_is_refused(field: str) -> None:
+def test_unknown_field_of_a_line_is_refused(field: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(json.dumps({"lines": [{"text": "x", field: "y"}]}), type=api.Put)
 
 
 @pytest.mark.requirement("wire-closed")
 @KINDS
-def test_a_value_of_another_type_is_refused_in_every_field(kind: type[api.Call[Any]]) -> None:
+def test_value_of_another_type_is_refused_in_every_field(kind: type[api.Call[Any]]) -> None:
     body = json.loads(msgspec.json.encode(kind(**FULL[kind])))
     for name in body:
         with pytest.raises(msgspec.ValidationError):
@@ -239,7 +239,7 @@ def test_a_value_of_another_type_is_refused_in_every_field(kind: type[api.Call[A
         (api.Mint, '{"namespaces": []}'),
     ],
 )
-def test_a_value_is_never_taken_for_another(kind: type[api.Call[Any]], body: str) -> None:
+def test_value_is_never_taken_for_another(kind: type[api.Call[Any]], body: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(body, type=kind)
 
@@ -255,7 +255,7 @@ def test_any_bytes_are_a_call_or_refused_and_never_anything_else(body: bytes, ki
 
 
 @pytest.mark.requirement("wire-calls")
-def test_a_memory_asks_with_these_calls_and_no_other() -> None:
+def test_memory_asks_with_these_calls_and_no_other() -> None:
     class Asked(Exception):
         pass
 
@@ -297,7 +297,7 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
 
 
 @pytest.mark.requirement("secrets-hidden")
-def test_an_issued_cap_is_in_no_repr() -> None:
+def test_issued_cap_is_in_no_repr() -> None:
     issued = api.Issued("the.secret.cap~seed", "0" * 64, 7)
     for shown in (repr(issued), str(issued), f"{issued!r}", repr((issued,)), repr({"answer": issued})):
         assert "secret" not in shown
@@ -315,7 +315,7 @@ def test_exactly_the_reasons_that_can_travel_have_a_status() -> None:
 
 @pytest.mark.requirement("wire-status", "error-tables")
 @pytest.mark.parametrize("reason", api.STATUS)
-def test_a_status_is_of_the_kind_that_its_family_needs(reason: str) -> None:
+def test_status_is_of_the_kind_that_its_family_needs(reason: str) -> None:
     status, family = api.STATUS[reason], BY_REASON[reason].family
     if family in ("unavailable", "tampered", "defect"):
         assert status >= 500 or reason == "rate_limited"
@@ -327,7 +327,7 @@ def test_a_status_is_of_the_kind_that_its_family_needs(reason: str) -> None:
 
 @pytest.mark.requirement("wire-status")
 @pytest.mark.parametrize("reason", api.STATUS)
-def test_an_error_that_travels_is_raised_as_the_same_class(reason: str) -> None:
+def test_error_that_travels_is_raised_as_the_same_class(reason: str) -> None:
     error = BY_REASON[reason]("what happened", hint="what to do")
     refusal = api.Refusal.of(error)
     assert (refusal.error, refusal.reason) == (error.family, reason)
@@ -339,7 +339,7 @@ def test_an_error_that_travels_is_raised_as_the_same_class(reason: str) -> None:
 
 
 @pytest.mark.requirement("wire-status", "secrets-hidden")
-def test_a_refusal_carries_nothing_that_was_for_the_log() -> None:
+def test_refusal_carries_nothing_that_was_for_the_log() -> None:
     error: StrongroomError = BY_REASON["cap_expired"]("the cap has expired")
     error.links, error.actor, error.holder = ("0" * 64,), "local/alice", "f" * 32
     encoded = msgspec.json.encode(api.Refusal.of(error))
@@ -348,7 +348,7 @@ def test_a_refusal_carries_nothing_that_was_for_the_log() -> None:
 
 @pytest.mark.requirement("wire-status")
 @pytest.mark.parametrize("reason", ["", "no_such_reason", "CapExpired", "__init__", "vault"])
-def test_a_reason_that_nobody_knows_is_a_defect_of_the_server(reason: str) -> None:
+def test_reason_that_nobody_knows_is_a_defect_of_the_server(reason: str) -> None:
     raised = api.Refusal("denied", reason, "x").raised()
     assert type(raised) is ServerDefect
     assert raised.reason == "server_defect"

@@ -38,7 +38,7 @@ def _log(vault: Vault) -> list[tuple[str, str]]:
 
 @pytest.mark.requirement("bad-vault", "keys-never-new")
 @pytest.mark.parametrize("planted", ["../vault/.k", "..", "", "A" * 16, "0" * 15])
-def test_a_format_record_cannot_point_at_other_keys(vault: Vault, tmp_path: Path, keys: FileKeys, planted: str) -> None:
+def test_format_record_cannot_point_at_other_keys(vault: Vault, tmp_path: Path, keys: FileKeys, planted: str) -> None:
     body = msgspec.json.encode({"v": 1, "vault": planted, "created": 0})
     vault.close()
     _sql(tmp_path, "UPDATE objects SET body = ? WHERE name = 'vault/format'", body)
@@ -47,7 +47,7 @@ def test_a_format_record_cannot_point_at_other_keys(vault: Vault, tmp_path: Path
 
 
 @pytest.mark.requirement("forget-stays", "audit-verify")
-def test_a_forgotten_line_put_back_under_a_derived_name_is_found_and_not_returned(
+def test_forgotten_line_put_back_under_a_derived_name_is_found_and_not_returned(
     vault: Vault, cap: Token, tmp_path: Path, reopen: Callable[[], Vault]
 ) -> None:
     memory = vault.memory(cap)
@@ -66,7 +66,7 @@ def test_a_forgotten_line_put_back_under_a_derived_name_is_found_and_not_returne
 
 
 @pytest.mark.requirement("cap-revoke")
-def test_an_older_standing_put_back_revives_no_cap_in_a_running_process(
+def test_older_standing_put_back_revives_no_cap_in_a_running_process(
     vault: Vault, cap: Token, tmp_path: Path, clock: Clock
 ) -> None:
     vault.revoke_actor("local/alice")
@@ -85,7 +85,7 @@ def test_an_older_standing_put_back_revives_no_cap_in_a_running_process(
 
 
 @pytest.mark.requirement("audit-verify", "bad-object")
-def test_a_running_process_does_not_write_onto_a_log_that_was_rolled_back(
+def test_running_process_does_not_write_onto_a_log_that_was_rolled_back(
     vault: Vault, cap: Token, tmp_path: Path
 ) -> None:
     (head,) = _sql(tmp_path, "SELECT version, size, peaks, time, mac FROM head")
@@ -135,7 +135,7 @@ class Shifty(str):
 
 
 @pytest.mark.requirement("gate-no-actor", "seed-namespace")
-def test_a_text_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault, cap: Token) -> None:
+def test_text_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault, cap: Token) -> None:
     vault.memory(cap).put("private", namespace="personal")
     travel = vault.memory(vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"], session="s1"))
     calls: list[Callable[[], object]] = [
@@ -152,7 +152,7 @@ def test_a_text_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault, cap:
 
 
 @pytest.mark.requirement("put-limits")
-def test_a_stack_of_combining_marks_is_refused_before_it_is_composed(vault: Vault, cap: Token) -> None:
+def test_stack_of_combining_marks_is_refused_before_it_is_composed(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     stack = "a" + "\u0323\u0307" * 65_000
     for call in (lambda: memory.put(stack, namespace="work"), lambda: memory.get(stack[:30_000])):
@@ -172,7 +172,7 @@ def test_ids_that_stand_in_several_namespaces_do_not_go_past_max_k(vault: Vault,
 
 
 @pytest.mark.requirement("gate-session", "erase-scope")
-def test_a_session_cap_erases_nothing(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_session_cap_erases_nothing(vault: Vault, cap: Token, clock: Clock) -> None:
     vault.memory(cap).put("of another session", namespace="work", session="s2")
     bound = vault.memory(strongroom.attenuate(cap, session="s1", now=clock))
     for everything in (False, True):
@@ -199,7 +199,7 @@ def test_ids_of_one_namespace_tell_nothing_of_another(vault: Vault, cap: Token) 
 
 
 @pytest.mark.requirement("cap-limits-first")
-def test_a_huge_token_is_refused_by_its_length(vault: Vault) -> None:
+def test_huge_token_is_refused_by_its_length(vault: Vault) -> None:
     with pytest.raises(errors.CapMalformed):
         vault.memory("x" * 50_000_000).get("x")
 
@@ -229,7 +229,7 @@ def test_arguments_of_the_wrong_type_are_named_errors(vault: Vault, cap: Token) 
 
 @pytest.mark.requirement("erase-void", "bad-race")
 @pytest.mark.parametrize("everything", [False, True])
-def test_an_erasure_takes_the_line_that_was_written_just_before_it(
+def test_erasure_takes_the_line_that_was_written_just_before_it(
     vault: Vault, cap: Token, reopen: Callable[[], Vault], monkeypatch: pytest.MonkeyPatch, *, everything: bool
 ) -> None:
     other = reopen()
@@ -248,7 +248,7 @@ def test_an_erasure_takes_the_line_that_was_written_just_before_it(
 
 
 @pytest.mark.requirement("erase-void")
-def test_an_actor_with_very_many_caps_can_be_erased(vault: Vault, cap: Token) -> None:
+def test_actor_with_very_many_caps_can_be_erased(vault: Vault, cap: Token) -> None:
     vault.memory(cap).put("x", namespace="work")
     for _ in range(1800):
         vault.mint(actor="local/alice", ops=["get"], namespaces=["work"])
@@ -271,7 +271,7 @@ def test_text_of_an_erased_line_is_not_kept_for_its_id(vault: Vault, cap: Token,
 
 
 @pytest.mark.requirement("keys-rotate-actor", "bad-race")
-def test_a_line_sealed_with_keys_newer_than_ours_is_no_tampering(
+def test_line_sealed_with_keys_newer_than_ours_is_no_tampering(
     vault: Vault, cap: Token, reopen: Callable[[], Vault], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = reopen()
@@ -292,7 +292,7 @@ def test_a_line_sealed_with_keys_newer_than_ours_is_no_tampering(
 
 
 @pytest.mark.requirement("bad-race", "audit-reads")
-def test_a_refusal_during_a_second_try_is_recorded_once(
+def test_refusal_during_a_second_try_is_recorded_once(
     vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault.memory(cap).put("x", namespace="work")
@@ -321,7 +321,7 @@ def test_keys_are_not_kept_inside_the_vault_nor_behind_an_empty_passphrase(tmp_p
 
 
 @pytest.mark.requirement("keys-rotate-root", "residue")
-def test_a_key_file_left_half_written_is_gone_after_the_next_rotation(vault: Vault, keys: FileKeys) -> None:
+def test_key_file_left_half_written_is_gone_after_the_next_rotation(vault: Vault, keys: FileKeys) -> None:
     left = keys.directory / ".root.keyring-killed"
     left.write_bytes((keys.directory / "root.keyring").read_bytes())
     vault.rotate_root()
@@ -343,7 +343,7 @@ def test_nothing_is_erased_when_the_root_cannot_be_rotated(tmp_path: Path, clock
 
 
 @pytest.mark.requirement("shelf-bounded")
-def test_a_shelf_that_is_being_loaded_is_never_taken_for_a_whole_one(
+def test_shelf_that_is_being_loaded_is_never_taken_for_a_whole_one(
     tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     """Every shelf is dropped as soon as another is used, so threads load the same ones again and again."""
@@ -374,7 +374,7 @@ def test_actors_of_other_texts_never_meet() -> None:
 
 
 @pytest.mark.requirement("audit-reads")
-def test_a_defect_after_admission_is_on_record(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defect_after_admission_is_on_record(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.memory(cap).put("x", namespace="work")
 
     def widened(*_: object) -> None:

@@ -43,7 +43,7 @@ def _answered(gold: str, ours: Sequence[str], fts5: Sequence[str] = ()) -> Answe
 RANKED = [_line("a", "s1"), _line("b", "s2"), _line("c", "s1"), _line("d", "s3")]
 
 
-def test_a_line_just_below_k_is_not_recalled() -> None:
+def test_line_just_below_k_is_not_recalled() -> None:
     assert scores.recall(_ids("c"), RANKED, 2) == 0
     assert scores.recall(_ids("c"), RANKED, 3) == 1
 
@@ -65,7 +65,7 @@ def test_sessions_count_as_found_only_when_all_of_them_are() -> None:
 
 
 @pytest.mark.requirement("recall-bench")
-def test_the_mean_is_over_questions_and_not_over_lines() -> None:
+def test_mean_is_over_questions_and_not_over_lines() -> None:
     answered = [_answered("a b c", ["a", "x"], ["x"]), _answered("y", ["y"], ["y"])]
     figures = recall.mean(answered, lambda question, ranked: scores.recall(question.gold, ranked, 5))
     assert figures[OURS] == pytest.approx(100 * (1 / 3 + 1) / 2)
@@ -84,15 +84,15 @@ def test_each_kind_of_question_has_a_row_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("percent", "reached"), [(71.94, "missed"), (71.95, "yes"), (72.0, "yes")])
-def test_a_goal_is_reached_by_the_figure_as_it_is_shown(percent: float, reached: str) -> None:
+def test_goal_is_reached_by_the_figure_as_it_is_shown(percent: float, reached: str) -> None:
     assert Score("row", "R@5", 10, {OURS: percent}, 72).reached == reached
 
 
-def test_a_missing_engine_reaches_no_goal() -> None:
+def test_missing_engine_reaches_no_goal() -> None:
     assert Score("row", "R@5", 10, {FTS5: 99.0}, 72).reached == ""
 
 
-def test_the_table_shows_one_decimal_and_says_when_there_is_no_data() -> None:
+def test_table_shows_one_decimal_and_says_when_there_is_no_data() -> None:
     shown = scores.table(
         [Score("with", "R@5", 3, {OURS: 66.666, FTS5: 0.0, RECENCY: 100.0}, 72), Score("without", "R@5", 0, {}, 72)]
     ).splitlines()
@@ -208,12 +208,12 @@ def _write_set(file: Path, gold: Sequence[str]) -> Path:
 
 
 @pytest.mark.parametrize("gold", [[], ["t1", "t2"]])
-def test_a_set_whose_gold_names_no_line_is_refused(tmp_path: Path, gold: Sequence[str]) -> None:
+def test_set_whose_gold_names_no_line_is_refused(tmp_path: Path, gold: Sequence[str]) -> None:
     with pytest.raises(ValueError, match="gold"):
         evaldata.own_set(_write_set(tmp_path / "set.json", gold))
 
 
-def test_a_question_is_asked_of_the_lines_told_up_to_then() -> None:
+def test_question_is_asked_of_the_lines_told_up_to_then() -> None:
     early, late = Question("early?", START, _ids("a")), Question("late?", START + timedelta(days=2), _ids("b"))
     pools = list(recall.told(Pool([_line("a"), _line("b", day=1), _line("c", day=3)], [late, early])))
     assert [[line.id for line in pool.lines] for pool in pools] == [["a"], ["a", "b"]]
@@ -221,7 +221,7 @@ def test_a_question_is_asked_of_the_lines_told_up_to_then() -> None:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_set_is_hidden_among_unrepeated_lines_of_other_sessions(older: bool) -> None:
+def test_set_is_hidden_among_unrepeated_lines_of_other_sessions(older: bool) -> None:
     pool = Pool([_line("a"), _line("b", day=30)], [])
     among = recall.hidden(pool, 1, 40, older=older)
     added = [line for line in among.lines if line not in pool.lines]
@@ -263,12 +263,12 @@ def test_lines_to_measure_are_unrepeated_and_of_usual_length() -> None:
 
 @pytest.mark.requirement("growth")
 @pytest.mark.parametrize("power", [1, 2])
-def test_the_exponent_is_that_of_the_points(power: int) -> None:
+def test_exponent_is_that_of_the_points(power: int) -> None:
     assert growth.exponent([(size, 3e-6 * size**power) for size in (10, 20, 40, 80)]) == pytest.approx(power)
 
 
 @pytest.mark.requirement("growth", "rotate-ends")
-def test_a_rotation_ends_beside_a_process_that_puts_and_erases_without_pause(tmp_path: Path) -> None:
+def test_rotation_ends_beside_a_process_that_puts_and_erases_without_pause(tmp_path: Path) -> None:
     (row,) = growth._contended(Run(tmp_path, quick=True))
     assert row.ours > 0
 
@@ -285,12 +285,12 @@ def _report(wall: float, *latencies: float) -> Report:
 
 
 @pytest.mark.requirement("server-bench")
-def test_the_rows_of_the_issue_are_registered() -> None:
+def test_rows_of_the_issue_are_registered() -> None:
     assert {"serve.get", "serve.put", "serve.mcp", "serve.ram"} <= BENCHMARKS.keys()
 
 
 @pytest.mark.requirement("server-bench")
-def test_a_sides_figures_are_medians_over_turns_and_percentiles_over_all_answers() -> None:
+def test_sides_figures_are_medians_over_turns_and_percentiles_over_all_answers() -> None:
     side = _asked("get", [_report(1, 0.001, 0.002), _report(9, 0.003, 0.1), _report(2, 0.002, 0.002)], [0.5, 0.9, 0.01])
     assert side.micros == pytest.approx(0.5 / 100 * 1e6)
     assert side.rate == pytest.approx(50)
@@ -300,7 +300,7 @@ def test_a_sides_figures_are_medians_over_turns_and_percentiles_over_all_answers
 
 
 @pytest.mark.requirement("server-bench")
-def test_a_get_at_more_than_five_times_the_echo_misses_its_floor() -> None:
+def test_get_at_more_than_five_times_the_echo_misses_its_floor() -> None:
     echo = _asked("echo", [_report(1, 0.001, 0.001)], [0.010])
     goal = Goal("ratio", 5, 3)
     for cpu, reached in ((0.0501, "missed"), (0.0499, "floor"), (0.0299, "aim")):
@@ -309,14 +309,14 @@ def test_a_get_at_more_than_five_times_the_echo_misses_its_floor() -> None:
         assert [(other.unit, other.goal) for other in others] == [("req/s", None), ("ms p50", None), ("ms p99", None)]
 
 
-def test_an_answer_that_is_no_success_stops_the_measurement(tmp_path: Path) -> None:
+def test_answer_that_is_no_success_stops_the_measurement(tmp_path: Path) -> None:
     with running("echo", tmp_path) as server, Load() as load:
         side = Side("echo", server, [request("/echo", b'{"query": "x"}'), request("/echo", b"no JSON")], 4)
         with pytest.raises(RuntimeError, match="500"):
             side.turn(load, 4)
 
 
-def test_the_load_asks_exactly_as_often_as_told_and_keeps_its_connections(tmp_path: Path) -> None:
+def test_load_asks_exactly_as_often_as_told_and_keeps_its_connections(tmp_path: Path) -> None:
     with running("echo", tmp_path) as server, Load() as load:
         for count in (3, 50):
             report = load.run(Plan(server.port, 8, count, [request("/echo", b'{"query": "x", "k": 5}')]))
@@ -328,7 +328,7 @@ def test_the_load_asks_exactly_as_often_as_told_and_keeps_its_connections(tmp_pa
 
 
 @pytest.mark.requirement("server-bench")
-def test_a_commit_is_left_out_only_where_the_row_says_so(tmp_path: Path) -> None:
+def test_commit_is_left_out_only_where_the_row_says_so(tmp_path: Path) -> None:
     with vaults.make(tmp_path) as vault, Load() as load:
         cap, known = served.filled(vault, 10)
         kinds: list[tuple[Kind, int]] = [("unlogged", 0), ("vault", 12)]
@@ -340,7 +340,7 @@ def test_a_commit_is_left_out_only_where_the_row_says_so(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("server-bench")
-def test_the_mixed_load_is_answered_as_meant(tmp_path: Path) -> None:
+def test_mixed_load_is_answered_as_meant(tmp_path: Path) -> None:
     with vaults.make(tmp_path) as vault, Load() as load, running("vault", tmp_path) as server:
         mixed = served._mixed(*served.filled(vault, 10))
         filled = vault.audit.size()
@@ -350,7 +350,7 @@ def test_the_mixed_load_is_answered_as_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("server-fair", "server-bench")
-def test_a_paced_load_asks_on_time_whatever_else_is_asked(tmp_path: Path) -> None:
+def test_paced_load_asks_on_time_whatever_else_is_asked(tmp_path: Path) -> None:
     with running("echo", tmp_path) as server, Load() as load:
         asked = [request("/echo", b"{}")]
         report = load.run(Plan(server.port, 2, 10, asked, pace=0.01))

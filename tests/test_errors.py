@@ -97,12 +97,12 @@ def test_every_leaf_belongs_to_one_family() -> None:
 
 
 @pytest.mark.requirement("error-tables")
-def test_the_table_by_reason_is_complete() -> None:
+def test_table_by_reason_is_complete() -> None:
     assert {leaf.reason: leaf for leaf in _leaves()} == BY_REASON
 
 
 @pytest.mark.requirement("error-tables")
-def test_the_tree_at_the_top_of_the_module_lists_every_class_with_its_reason() -> None:
+def test_tree_at_the_top_of_the_module_lists_every_class_with_its_reason() -> None:
     page = inspect.getdoc(errors) or ""
     tree = page[page.index("StrongroomError\n") : page.index("A reason never changes")]
     shown = re.findall(r"[├└]── (\w+)\s+(?:[^\n]*?\s)?([a-z]+(?:_[a-z]+)*)\s*(?:\([^)\n]*\))?$", tree, re.MULTILINE)
@@ -112,7 +112,7 @@ def test_the_tree_at_the_top_of_the_module_lists_every_class_with_its_reason() -
 
 
 @pytest.mark.requirement("error-tables")
-def test_the_tree_shows_each_leaf_below_its_family() -> None:
+def test_tree_shows_each_leaf_below_its_family() -> None:
     parent = ""
     for depth, name in re.findall(r"^(│   |    )?[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE):
         if not depth:
@@ -123,24 +123,24 @@ def test_the_tree_shows_each_leaf_below_its_family() -> None:
 
 
 @pytest.mark.requirement("error-tables")
-def test_the_reasons_of_the_design_are_all_there_and_no_other() -> None:
+def test_reasons_of_the_design_are_all_there_and_no_other() -> None:
     assert {reason for reasons in DESIGN.values() for reason in reasons} | OF_VAULTS | OF_HOSTS == set(BY_REASON)
 
 
 @pytest.mark.requirement("error-tables", "wire-status")
-def test_the_statuses_of_the_design_are_those_that_a_server_gives() -> None:
+def test_statuses_of_the_design_are_those_that_a_server_gives() -> None:
     assert {reason: status for status, reasons in DESIGN.items() for reason in reasons} == api.STATUS
 
 
 @pytest.mark.requirement("error-tables")
-def test_a_family_says_what_to_do_next_for_all_statuses_of_its_reasons() -> None:
+def test_family_says_what_to_do_next_for_all_statuses_of_its_reasons() -> None:
     for status, reasons in DESIGN.items():
         for reason in reasons:
             assert status in FAMILIES[BY_REASON[reason].family], reason
 
 
 @pytest.mark.parametrize("leaf", _leaves(), ids=lambda leaf: leaf.reason)
-def test_an_error_starts_without_anybodys_name(leaf: type[StrongroomError]) -> None:
+def test_error_starts_without_anybodys_name(leaf: type[StrongroomError]) -> None:
     error = leaf("what happened", hint="what to do")
     assert (str(error), error.message, error.hint) == ("what happened", "what happened", "what to do")
     assert (error.links, error.actor, error.holder) == ((), None, "")

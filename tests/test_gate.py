@@ -88,20 +88,20 @@ def _wrong_in(defects: Collection[str]) -> tuple[Gate, str, Ask]:
 
 @pytest.mark.requirement("gate-order")
 @pytest.mark.parametrize("place", range(len(ORDER)))
-def test_a_cap_wrong_in_several_ways_is_refused_for_the_first_in_order(place: int) -> None:
+def test_cap_wrong_in_several_ways_is_refused_for_the_first_in_order(place: int) -> None:
     held, token, ask = _wrong_in(ORDER[place:])
     assert _refusal(held, token, ask).reason == ORDER[place]
 
 
 @pytest.mark.requirement("gate-order")
 @pytest.mark.parametrize("reason", ORDER)
-def test_a_cap_wrong_in_one_way_is_refused_for_that(reason: str) -> None:
+def test_cap_wrong_in_one_way_is_refused_for_that(reason: str) -> None:
     held, token, ask = _wrong_in([reason])
     assert _refusal(held, token, ask).reason == reason
 
 
 @pytest.mark.requirement("gate-order")
-def test_a_cap_wrong_in_no_way_is_admitted() -> None:
+def test_cap_wrong_in_no_way_is_admitted() -> None:
     held, token, ask = _wrong_in([])
     granted = held.admit(token, ask, NOW)
     assert granted == Grant(
@@ -122,7 +122,7 @@ def test_a_cap_wrong_in_no_way_is_admitted() -> None:
 
 @pytest.mark.requirement("gate-order")
 @pytest.mark.parametrize("place", range(4, len(ORDER)))
-def test_the_order_is_the_same_for_a_cap_that_was_admitted_before(place: int) -> None:
+def test_order_is_the_same_for_a_cap_that_was_admitted_before(place: int) -> None:
     _, token, ask = _wrong_in(ORDER[max(place, 6) :])
     held = _gate()
     for op in ("get", "put"):  # whichever it allows, so that the cap is known to the gate
@@ -140,7 +140,7 @@ def test_the_order_is_the_same_for_a_cap_that_was_admitted_before(place: int) ->
 @pytest.mark.requirement("seed-data-class")
 @pytest.mark.parametrize("op", list(Op))
 @pytest.mark.parametrize("data_class", ["credentials", "admin"])
-def test_a_cap_for_another_data_class_is_refused_with_the_matching_op(op: Op, data_class: str) -> None:
+def test_cap_for_another_data_class_is_refused_with_the_matching_op(op: Op, data_class: str) -> None:
     token = mint(ops=[op], data_class=data_class)
     assert _reason(token, Ask(op)) == "cap_data_class_mismatch"
     assert _reason(mint(ops=[op]), Ask(op, data_class=DataClass(data_class))) == "cap_data_class_mismatch"
@@ -148,7 +148,7 @@ def test_a_cap_for_another_data_class_is_refused_with_the_matching_op(op: Op, da
 
 
 @pytest.mark.parametrize("op", list(Op))
-def test_an_op_outside_the_cap_is_refused(op: Op) -> None:
+def test_op_outside_the_cap_is_refused(op: Op) -> None:
     others = [other for other in Op if other != op]
     assert _reason(mint(ops=others), Ask(op)) == "cap_op_mismatch"
     assert _reason(mint(ops=[]), Ask(op)) == "cap_op_mismatch"
@@ -159,20 +159,20 @@ def test_an_op_outside_the_cap_is_refused(op: Op) -> None:
 
 @pytest.mark.requirement("gate-empty")
 @pytest.mark.parametrize("ask", [_get(), _get(["travel"]), _get([]), _get(["travel", "work"])])
-def test_an_empty_namespace_set_admits_nothing(ask: Ask) -> None:
+def test_empty_namespace_set_admits_nothing(ask: Ask) -> None:
     assert _reason(mint(namespaces=[]), ask) == "cap_namespace_denied"
     assert _reason(narrow(mint(), namespaces=[]), ask) == "cap_namespace_denied"
     assert _reason(narrow(mint(namespaces=["travel"]), namespaces=["work"]), ask) == "cap_namespace_denied"
 
 
 @pytest.mark.requirement("gate-unnamed")
-def test_a_request_that_names_no_namespace_gets_exactly_the_caps_own() -> None:
+def test_request_that_names_no_namespace_gets_exactly_the_caps_own() -> None:
     granted = _gate().admit(mint(namespaces=["travel", "work"]), _get(), NOW)
     assert granted.namespaces == granted.allowed == {"travel", "work"}
 
 
 @pytest.mark.requirement("gate-unnamed")
-def test_a_request_that_names_some_gets_those_alone() -> None:
+def test_request_that_names_some_gets_those_alone() -> None:
     held = _gate()
     for named in (["travel"], ["work"], ["travel", "work"], "travel"):
         granted = held.admit(mint(), _get(named), NOW)
@@ -181,12 +181,12 @@ def test_a_request_that_names_some_gets_those_alone() -> None:
 
 
 @pytest.mark.requirement("gate-unnamed")
-def test_a_request_that_names_an_empty_list_is_granted_no_namespace() -> None:
+def test_request_that_names_an_empty_list_is_granted_no_namespace() -> None:
     assert _gate().admit(mint(), _get([]), NOW).namespaces == frozenset()
 
 
 @pytest.mark.requirement("gate-unnamed")
-def test_a_batch_that_names_some_and_leaves_some_open_is_checked_for_both() -> None:
+def test_batch_that_names_some_and_leaves_some_open_is_checked_for_both() -> None:
     mixed = Ask(Op.PUT, frozenset(["travel"]), unnamed=True)
     assert _gate().admit(mint(), mixed, NOW).namespaces == {"travel", "work"}
     outside = Ask(Op.PUT, frozenset(["travel", "personal"]), unnamed=True)
@@ -211,7 +211,7 @@ def test_every_denied_namespace_gets_the_same_answer() -> None:
 
 
 @pytest.mark.requirement("gate-same-denial")
-def test_a_denied_namespace_is_answered_alike_whether_registered_filled_or_unknown(vault: Vault) -> None:
+def test_denied_namespace_is_answered_alike_whether_registered_filled_or_unknown(vault: Vault) -> None:
     full = vault.mint(actor="local/alice", ops=["put"], namespaces=["personal"])
     vault.memory(full).put("the safe is behind the painting")
     travel = vault.mint(actor="local/alice", ops=[str(op) for op in Op], namespaces=["travel"])
@@ -239,7 +239,7 @@ def test_a_denied_namespace_is_answered_alike_whether_registered_filled_or_unkno
 
 
 @pytest.mark.parametrize("name", ["", "Travel", "travel ", "*", "../x", "é", "\ud800", "a" * 33, "1", "a/b", "a\n"])
-def test_a_malformed_namespace_is_an_invalid_request(name: str) -> None:
+def test_malformed_namespace_is_an_invalid_request(name: str) -> None:
     assert _reason(mint(), _get([name])) == "invalid_request"
 
 
@@ -247,7 +247,7 @@ def test_a_malformed_namespace_is_an_invalid_request(name: str) -> None:
 
 
 @pytest.mark.requirement("gate-session")
-def test_a_cap_bound_to_a_session_is_refused_in_another() -> None:
+def test_cap_bound_to_a_session_is_refused_in_another() -> None:
     for token in (mint(session="s"), narrow(mint(), session="s")):
         assert _gate().admit(token, _get(session="s"), NOW).session == "s"
         assert _reason(token, _get(session="t")) == "cap_limit_exceeded"
@@ -256,7 +256,7 @@ def test_a_cap_bound_to_a_session_is_refused_in_another() -> None:
 
 
 @pytest.mark.requirement("gate-session")
-def test_a_request_without_session_takes_the_caps() -> None:
+def test_request_without_session_takes_the_caps() -> None:
     assert _gate().admit(mint(session="s"), _get(), NOW).session == "s"
     assert _gate().admit(mint(), _get(session="t"), NOW).session is None
 
@@ -271,7 +271,7 @@ def test_max_k_caps_k() -> None:
 
 
 @pytest.mark.requirement("gate-max-k", "seed-top-k")
-def test_k_is_5_unless_told_or_capped() -> None:
+def test_k_is_5_by_default_or_capped() -> None:
     held = _gate()
     assert held.admit(mint(), _get(), NOW).k == 5
     assert held.admit(mint(max_k=20), _get(), NOW).k == 5
@@ -325,14 +325,14 @@ def test_caps_of_an_actor_issued_before_its_moment_are_void(cached: bool) -> Non
 
 
 @pytest.mark.requirement("cap-revoke")
-def test_the_moment_of_one_actor_leaves_another_alone() -> None:
+def test_moment_of_one_actor_leaves_another_alone() -> None:
     held = _gate(not_before={"local/bob": NOW + 100})
     assert held.admit(mint(), _get(), NOW).actor == "local/alice"
     assert _refusal(held, mint(actor="local/bob"), _get()).reason == "cap_revoked"
 
 
 @pytest.mark.requirement("cap-revoke", "cap-scope")
-def test_the_moment_of_an_actor_also_voids_a_scope_narrowed_to_it() -> None:
+def test_moment_of_an_actor_also_voids_a_scope_narrowed_to_it() -> None:
     held = _gate(not_before={"local/bob": NOW + 1})
     scope = mint(actor_scope="local/")
     assert _refusal(held, narrow(scope, actor="local/bob"), _get()).reason == "cap_revoked"
@@ -340,7 +340,7 @@ def test_the_moment_of_an_actor_also_voids_a_scope_narrowed_to_it() -> None:
 
 
 @pytest.mark.requirement("cap-revoke")
-def test_the_moment_is_told_to_a_cap_made_for_the_actor_and_to_no_scope_narrowed_to_it() -> None:
+def test_moment_is_told_to_a_cap_made_for_the_actor_and_to_no_scope_narrowed_to_it() -> None:
     held = _gate(not_before={"local/bob": NOW + 1, "local/carol": NOW + 100})
     scope = mint(actor_scope="local/")
     said = _refusal(held, mint(actor="local/bob"), _get()).message
@@ -352,7 +352,7 @@ def test_the_moment_is_told_to_a_cap_made_for_the_actor_and_to_no_scope_narrowed
 
 
 @pytest.mark.requirement("cap-scope")
-def test_a_scope_that_names_no_actor_is_refused_whatever_it_asks() -> None:
+def test_scope_that_names_no_actor_is_refused_whatever_it_asks() -> None:
     scope = mint(actor_scope="hermes/default/", ops=list(Op))
     smaller = narrow(scope, actor_scope="hermes/default/telegram/")
     held = _gate()
@@ -369,7 +369,7 @@ def test_a_scope_that_names_no_actor_is_refused_whatever_it_asks() -> None:
 
 
 @pytest.mark.parametrize("reason", ORDER[4:])
-def test_a_refusal_of_a_valid_cap_says_whose_it_was(reason: str) -> None:
+def test_refusal_of_a_valid_cap_says_whose_it_was(reason: str) -> None:
     held, token, ask = _wrong_in([reason])
     error = _refusal(held, token, ask)
     assert error.links == (link_id(token.split("~")[0]),)
@@ -378,7 +378,7 @@ def test_a_refusal_of_a_valid_cap_says_whose_it_was(reason: str) -> None:
 
 
 @pytest.mark.parametrize("ask", [_get(["Bad Name"]), _get(k=0), _get(k=21)])
-def test_an_invalid_request_under_a_valid_cap_says_whose_it_was(ask: Ask) -> None:
+def test_invalid_request_under_a_valid_cap_says_whose_it_was(ask: Ask) -> None:
     error = _refusal(_gate(), mint(), ask)
     assert (len(error.links), error.actor) == (1, "local/alice")
     assert error.holder
@@ -397,13 +397,13 @@ def test_an_invalid_request_under_a_valid_cap_says_whose_it_was(ask: Ask) -> Non
         joined(chain({}), HOLDERS[0])[:-1],
     ],
 )
-def test_a_refusal_before_link_0_is_valid_says_nothing_about_anybody(token: str) -> None:
+def test_refusal_before_link_0_is_valid_says_nothing_about_anybody(token: str) -> None:
     error = _refusal(_gate(), token, _get())
     assert (error.links, error.actor, error.holder) == ((), None, "")
 
 
 @pytest.mark.parametrize("reason", ["cap_holder_proof", "cap_audience"])
-def test_a_refusal_after_link_0_is_valid_names_the_links(reason: str) -> None:
+def test_refusal_after_link_0_is_valid_names_the_links(reason: str) -> None:
     held, token, ask = _wrong_in([reason])
     error = _refusal(held, token, ask)
     assert error.links == (link_id(token.split("~")[0]),)
@@ -421,7 +421,7 @@ def _office(held: Gate, token: str, ask: Ask, now: int = NOW) -> StrongroomError
 
 @pytest.mark.requirement("gate-order", "gate-office")
 @pytest.mark.parametrize("place", range(ORDER.index("cap_namespace_denied")))
-def test_an_office_is_refused_for_the_first_rule_in_the_same_order(place: int) -> None:
+def test_office_is_refused_for_the_first_rule_in_the_same_order(place: int) -> None:
     held, token, ask = _wrong_in(ORDER[place : ORDER.index("cap_namespace_denied")])
     error = _office(held, token, ask)
     assert error.reason == ORDER[place]
@@ -435,7 +435,7 @@ def test_an_office_is_refused_for_the_first_rule_in_the_same_order(place: int) -
 @pytest.mark.parametrize("op", list(Op))
 @pytest.mark.parametrize("asked", list(DataClass))
 @pytest.mark.parametrize("shown", list(DataClass))
-def test_an_office_needs_the_op_and_the_very_class(op: Op, asked: DataClass, shown: DataClass) -> None:
+def test_office_needs_the_op_and_the_very_class(op: Op, asked: DataClass, shown: DataClass) -> None:
     ask = Ask(op, data_class=asked)
     others = [other for other in Op if other != op]
     assert _office(_gate(), mint(ops=others, data_class=shown), ask).reason == "cap_op_mismatch"
@@ -448,7 +448,7 @@ def test_an_office_needs_the_op_and_the_very_class(op: Op, asked: DataClass, sho
 
 
 @pytest.mark.requirement("gate-office", "cap-scope")
-def test_an_office_is_open_to_a_scope_and_says_what_it_covers() -> None:
+def test_office_is_open_to_a_scope_and_says_what_it_covers() -> None:
     scope = mint(actor_scope="hermes/default/", ops=["mint"], data_class="admin")
     ask = Ask(Op.MINT, data_class=DataClass.ADMIN)
     given = _gate().appoint(narrow(scope, actor_scope="hermes/default/telegram/"), ask, NOW)
@@ -458,7 +458,7 @@ def test_an_office_is_open_to_a_scope_and_says_what_it_covers() -> None:
 
 @pytest.mark.requirement("gate-office", "cap-revoke")
 @pytest.mark.parametrize("cached", [False, True])
-def test_an_office_is_checked_for_time_and_revocation_at_each_use(cached: bool) -> None:
+def test_office_is_checked_for_time_and_revocation_at_each_use(cached: bool) -> None:
     token = narrow(mint(ops=["renew"]), ops=["renew"])
     ask = Ask(Op.RENEW)
     for take_back, now, reason in (
@@ -490,7 +490,7 @@ def test_garbage_gets_no_office_and_is_put_on_nobodys_account(token: str) -> Non
 
 
 @pytest.mark.requirement("gate-office")
-def test_a_sound_cap_of_any_class_op_or_scope_passes_the_check() -> None:
+def test_sound_cap_of_any_class_op_or_scope_passes_the_check() -> None:
     held = _gate()
     for token in (mint(ops=[]), mint(namespaces=[]), mint(actor_scope="a/"), mint(data_class="credentials")):
         assert held.check(token, NOW) == cap.verify(token, ISSUERS, AUDIENCE, NOW)
@@ -530,7 +530,7 @@ def _makes_a_grant(call: ast.Call) -> bool:
 
 
 @pytest.mark.requirement("gate-grant")
-def test_a_grant_cannot_be_changed() -> None:
+def test_grant_cannot_be_changed() -> None:
     granted = _gate().admit(mint(), _get(["travel"]), NOW)
     for field in Grant.__struct_fields__:
         with pytest.raises(AttributeError):
@@ -555,7 +555,7 @@ def _numbered(count: int) -> list[Token]:
     return [mint(jti=place.to_bytes(16, "big"), holder_seed=None) for place in range(count)]
 
 
-def test_the_cache_of_verified_caps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_verified_caps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "_CACHED", 8)
     held = _gate()
     for token in _numbered(40):
@@ -564,11 +564,11 @@ def test_the_cache_of_verified_caps_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert len(held._verified) == 8
 
 
-def test_the_bound_of_the_cache_is_a_few_thousand() -> None:
+def test_bound_of_the_cache_is_a_few_thousand() -> None:
     assert 1000 <= gate._CACHED <= 10_000
 
 
-def test_a_cap_known_to_the_gate_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cap_known_to_the_gate_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
     held = _gate()
     token = mint()
     granted = held.admit(token, _get(), NOW)
@@ -587,7 +587,7 @@ def test_time_is_checked_again_on_a_known_cap() -> None:
     assert held.admit(token, _get(), NOW).actor
 
 
-def test_a_refused_token_is_not_kept() -> None:
+def test_refused_token_is_not_kept() -> None:
     held = _gate()
     token = mint()
     for bad in ("garbage", token[:-1], token.split("~")[0], mint(issuer_seed=STRANGER), mint(now=NOW - 300)):
@@ -595,7 +595,7 @@ def test_a_refused_token_is_not_kept() -> None:
     assert not held._verified
 
 
-def test_what_is_kept_does_not_hold_the_token_itself() -> None:
+def test_cached_decision_does_not_hold_the_token_itself() -> None:
     held = _gate()
     token = mint()
     held.admit(token, _get(), NOW)
@@ -705,7 +705,7 @@ def test_every_bad_cap_gets_its_reason_from_an_open_vault(
 
 @pytest.mark.requirement("bad-cap")
 @pytest.mark.parametrize("wide", [{"actor": "local/bob"}, {"actor_scope": "local/"}, {"session": "t"}])
-def test_a_widening_link_is_refused_where_it_is_made(vault: Vault, clock: Clock, wide: dict[str, Any]) -> None:
+def test_widening_link_is_refused_where_it_is_made(vault: Vault, clock: Clock, wide: dict[str, Any]) -> None:
     held = vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"], session="s")
     with pytest.raises(InvalidRequest):
         strongroom.attenuate(held, now=clock, **wide)
@@ -713,7 +713,7 @@ def test_a_widening_link_is_refused_where_it_is_made(vault: Vault, clock: Clock,
 
 @pytest.mark.requirement("bad-cap")
 @pytest.mark.parametrize("name", ["\ud800", "Bad Name", "x" * 1000])
-def test_a_malformed_namespace_is_an_invalid_request_through_the_vault_too(vault: Vault, cap: Token, name: str) -> None:
+def test_malformed_namespace_is_an_invalid_request_through_the_vault_too(vault: Vault, cap: Token, name: str) -> None:
     memory = vault.memory(cap)
     memory.put("a trip", namespace="travel")
     with pytest.raises(InvalidRequest):

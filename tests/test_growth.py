@@ -174,7 +174,7 @@ def _steps(place: Path, size: int, work: Callable[[Vault], object], *, actors: b
 
 
 @pytest.mark.requirement("growth", "rotate-ends")
-def test_a_rotation_takes_no_more_steps_for_the_lines_of_an_actor(tmp_path: Path) -> None:
+def test_rotation_takes_no_more_steps_for_the_lines_of_an_actor(tmp_path: Path) -> None:
     small, large = (
         _steps(tmp_path / str(size), size, lambda vault: vault.rotate_root(), actors=False) for size in (100, 3000)
     )

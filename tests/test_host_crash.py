@@ -177,7 +177,7 @@ def test_many_hosts_killed_at_random_lose_no_acknowledged_turn(place: Place) -> 
 
 
 @pytest.mark.requirement("host-sync-durable", "host-journal-sealed")
-def test_a_kill_right_after_sync_turn_returned_loses_nothing(place: Place) -> None:
+def test_kill_right_after_sync_turn_returned_loses_nothing(place: Place) -> None:
     said = [f"turn {number} {MARK} {CHINESE}" for number in range(5)]
     for text in said:
         process = Process(talk_once, place, text)
@@ -192,7 +192,7 @@ def test_a_kill_right_after_sync_turn_returned_loses_nothing(place: Place) -> No
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_the_search_for_clear_text_finds_it_where_it_is(place: Place) -> None:
+def test_search_for_clear_text_finds_it_where_it_is(place: Place) -> None:
     place.home.mkdir()
     for number, word in enumerate(WORDS):
         (place.home / str(number)).write_bytes(b"x" + word)
@@ -256,7 +256,7 @@ def _run(place: Place, kind: str, close: str) -> subprocess.CompletedProcess[str
 @pytest.mark.requirement("host-sync-durable", "host-shutdown-bounded")
 @pytest.mark.parametrize("close", ["atexit", "exit"])
 @pytest.mark.parametrize("kind", ["quick", "stuck"])
-def test_a_process_that_ends_by_itself_loses_nothing_and_is_held_up_by_nobody(
+def test_process_that_ends_by_itself_loses_nothing_and_is_held_up_by_nobody(
     place: Place, kind: str, close: str
 ) -> None:
     ended = _run(place, kind, close)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strongroom import model
+from strongroom import errors, model
 from strongroom.errors import InvalidRequest, LineTooLarge, StrongroomError
 from strongroom.model import LINE_LIMIT, Kind, LineIds, Millis
 
@@ -48,7 +48,7 @@ def _reason(check: Callable[[Any], object], value: object) -> str:
         "local/alice@example.org",
     ],
 )
-def test_an_actor_of_sound_segments_is_accepted(text: str) -> None:
+def test_actor_of_sound_segments_is_accepted(text: str) -> None:
     assert model.actor(text) == text
 
 
@@ -101,12 +101,12 @@ def test_any_other_actor_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("thing", NOT_TEXT)
-def test_what_is_no_text_is_no_name(thing: object) -> None:
+def test_non_text_is_no_name(thing: object) -> None:
     for check in (model.actor, model.actor_scope, model.namespace, model.line_id, model.link_id):
         assert _reason(check, thing) == "invalid_request"
 
 
-def test_a_scope_is_an_actor_prefix_that_ends_at_a_segment_border() -> None:
+def test_scope_is_an_actor_prefix_that_ends_at_a_segment_border() -> None:
     for text in ("a/", "hermes/default/", "a/b/c/"):
         assert model.actor_scope(text) == text
     for text in ("", "/", "a", "hermes/default", "a//", "/a/", "A/", "a/../", "a/ /", "*/", "é/", "a/\n", "a/\ud800/"):
@@ -161,18 +161,18 @@ def test_lookalikes_become_different_actors() -> None:
     assert len({model.actor_path("local", text, "x") for text in distinct}) == len(distinct)
 
 
-def test_a_sound_segment_stays_readable() -> None:
+def test_sound_segment_stays_readable() -> None:
     assert model.actor_path("hermes", "default", "telegram", "12345") == "hermes/default/telegram/12345"
 
 
-def test_a_text_that_looks_encoded_is_encoded_too() -> None:
+def test_text_that_looks_encoded_is_encoded_too() -> None:
     for text in LOOKALIKES:
         once = model.actor_path(text)
         if once != text:
             assert model.actor_path(once) != once, "else one could choose another's encoded name"
 
 
-def test_a_separator_inside_a_segment_does_not_make_two() -> None:
+def test_separator_inside_a_segment_does_not_make_two() -> None:
     assert model.actor_path("a", "b") != model.actor_path("a/b")
     assert model.actor_path("a/b").count("/") == 0
 
@@ -180,7 +180,7 @@ def test_a_separator_inside_a_segment_does_not_make_two() -> None:
 @STEADY
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6))
 @example(["\ud800"])
-def test_whatever_a_path_is_built_from_it_is_an_actor(segments: list[str]) -> None:
+def test_path_built_from_any_texts_is_an_actor(segments: list[str]) -> None:
     made = model.actor_path(*segments)
     assert model.actor(made) == made
     assert made.count("/") == len(segments) - 1
@@ -192,7 +192,7 @@ def test_different_texts_never_meet_in_one_segment(one: str, other: str) -> None
     assert (model.actor_path(one) == model.actor_path(other)) == (one == other)
 
 
-def test_a_path_of_nothing_or_too_much_is_refused() -> None:
+def test_path_of_nothing_or_too_much_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         model.actor_path()
     with pytest.raises(InvalidRequest):
@@ -203,7 +203,7 @@ def test_a_path_of_nothing_or_too_much_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "travel", "travel-2026", "a" * 32, "a-", "a--b"])
-def test_a_namespace_is_a_short_lower_case_name(text: str) -> None:
+def test_namespace_is_a_short_lower_case_name(text: str) -> None:
     assert model.namespace(text) == text
 
 
@@ -236,7 +236,7 @@ def test_any_other_namespace_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0" * 26, "7" + "Z" * 25, "01JABCDEFGHJKMNPQRSTVWXYZ0"])
-def test_a_line_id_is_a_ulid_in_its_stored_spelling(text: str) -> None:
+def test_line_id_is_a_ulid_in_its_stored_spelling(text: str) -> None:
     assert model.line_id(text) == text
 
 
@@ -274,13 +274,13 @@ def test_many_line_ids_are_checked_as_one_is() -> None:
         assert _reason(model.line_ids, bad) == "invalid_request"
 
 
-def test_a_link_id_is_64_lower_case_hex_digits() -> None:
+def test_link_id_is_64_lower_case_hex_digits() -> None:
     assert model.link_id("0123456789abcdef" * 4) == "0123456789abcdef" * 4
     for text in ("", "a" * 63, "a" * 65, "A" * 64, "g" * 64, "a" * 64 + "\n", "٠" * 64):
         assert _reason(model.link_id, text) == "invalid_request"
 
 
-def test_a_kind_is_one_of_the_known_ones() -> None:
+def test_kind_is_one_of_the_known_ones() -> None:
     assert [model.kind(str(kind)) for kind in Kind] == list(Kind)
     for text in ("", "Note", "note ", "instruction", "system", None, 5):
         assert _reason(model.kind, text) == "invalid_request"
@@ -321,7 +321,7 @@ def test_control_characters_and_lone_surrogates_are_refused_wherever_they_stand(
 
 @pytest.mark.requirement("put-limits")
 @pytest.mark.parametrize("thing", NOT_TEXT)
-def test_what_is_no_text_is_refused(thing: object) -> None:
+def test_non_text_is_refused(thing: object) -> None:
     assert _reason(model.clean_text, thing) == "invalid_request"
 
 
@@ -335,7 +335,7 @@ def test_text_is_kept_in_nfc() -> None:
 
 @pytest.mark.requirement("put-limits")
 @pytest.mark.parametrize(("unit", "size"), [("x", 1), ("é", 2), ("成", 3), ("\U0001f5dd", 4)])
-def test_the_limit_counts_bytes_and_is_exact(unit: str, size: int) -> None:
+def test_limit_counts_bytes_and_is_exact(unit: str, size: int) -> None:
     full = unit * (LINE_LIMIT // size)
     full += "x" * (LINE_LIMIT - len(full.encode()))
     assert len(full.encode()) == LINE_LIMIT
@@ -349,14 +349,14 @@ def test_the_limit_counts_bytes_and_is_exact(unit: str, size: int) -> None:
     ("decomposed", "composed"),
     [("u\u0308\u0304", "ǖ"), ("e\u0301", "é"), ("\u1112\u1161\u11ab", "한"), ("\u03b1\u0313\u0300\u0345", "\u1f82")],
 )
-def test_the_limit_counts_what_nfc_leaves(decomposed: str, composed: str) -> None:
+def test_limit_counts_what_nfc_leaves(decomposed: str, composed: str) -> None:
     count = LINE_LIMIT // len(composed.encode())
     assert model.clean_text(decomposed * count) == composed * count
     assert _reason(model.clean_text, decomposed * (count + 1)) == "line_too_large"
 
 
 @pytest.mark.requirement("put-limits")
-def test_a_text_that_nfc_makes_longer_than_the_limit_is_refused() -> None:
+def test_text_that_nfc_makes_longer_than_the_limit_is_refused() -> None:
     longer = "\U0001d160"  # one character of 4 bytes, three of 4 bytes in NFC
     assert len(unicodedata.normalize("NFC", longer).encode()) == 12
     assert _reason(model.clean_text, longer * (LINE_LIMIT // 4)) == "line_too_large"
@@ -385,7 +385,7 @@ def test_no_character_shrinks_below_a_quarter_so_the_early_refusal_is_never_wron
 
 @STEADY
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=200))
-def test_a_clean_text_is_clean(text: str) -> None:
+def test_clean_text_is_clean(text: str) -> None:
     cleaned = model.clean_text(text)
     assert model.clean_text(cleaned) == cleaned
     assert unicodedata.is_normalized("NFC", cleaned)
@@ -395,7 +395,7 @@ def test_a_clean_text_is_clean(text: str) -> None:
 @given(st.text(max_size=60))
 @example("\ud800")
 @example("\r\n")
-def test_a_text_is_cleaned_or_refused_and_nothing_else(text: str) -> None:
+def test_text_is_cleaned_or_refused_and_nothing_else(text: str) -> None:
     try:
         cleaned = model.clean_text(text)
     except InvalidRequest:
@@ -403,14 +403,14 @@ def test_a_text_is_cleaned_or_refused_and_nothing_else(text: str) -> None:
     cleaned.encode()
 
 
-def test_a_limit_of_its_own_is_kept() -> None:
+def test_limit_of_its_own_is_kept() -> None:
     assert model.clean_text("x" * 10, limit=10) == "x" * 10
     with pytest.raises(LineTooLarge):
         model.clean_text("x" * 11, limit=10)
 
 
 @pytest.mark.requirement("put-limits")
-def test_a_field_is_one_short_line() -> None:
+def test_field_is_one_short_line() -> None:
     def field(text: object) -> str:
         return model.clean_field(text, "an author")  # type: ignore[arg-type]
 
@@ -434,20 +434,20 @@ LAST = 253_402_300_799_000
 @example(1)
 @example(LAST)
 @example(1_779_440_000_001)
-def test_a_moment_comes_back_as_it_was(value: int) -> None:
+def test_moment_comes_back_as_it_was(value: int) -> None:
     assert model.millis(model.moment(Millis(value))) == value
 
 
 @STEADY
 @given(st.integers(0, LAST))
 @example(32_503_680_000_123)  # in the year 3000
-def test_a_moment_is_exact_to_the_millisecond(value: int) -> None:
+def test_moment_is_exact_to_the_millisecond(value: int) -> None:
     assert model.moment(Millis(value)) == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
 
 
 @STEADY
 @given(st.integers(86_400_000, LAST - 86_400_000), st.integers(-1439, 1439))
-def test_the_same_instant_in_any_zone_is_the_same_moment(value: int, minutes: int) -> None:
+def test_same_instant_in_any_zone_is_the_same_moment(value: int, minutes: int) -> None:
     instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
     assert model.millis(instant.astimezone(timezone(timedelta(minutes=minutes)))) == value
     assert model.moment(Millis(value)).utcoffset() == timedelta(0)
@@ -465,7 +465,7 @@ def test_the_same_instant_in_any_zone_is_the_same_moment(value: int, minutes: in
         None,
     ],
 )
-def test_a_time_without_zone_or_out_of_range_is_refused(bad: object) -> None:
+def test_time_without_zone_or_out_of_range_is_refused(bad: object) -> None:
     assert _reason(model.millis, bad) == "invalid_request"
 
 
@@ -499,7 +499,7 @@ def test_new_ids_rise_even_when_the_randomness_is_used_up() -> None:
     assert all(one < other for one, other in pairwise(made))
 
 
-def test_a_new_id_starts_with_its_time() -> None:
+def test_new_id_starts_with_its_time() -> None:
     ids = LineIds(lambda size: bytes(size))
     assert ids.new(Millis(1)) == "0000000001" + "0" * 16
     assert ids.new(Millis(2**48 - 1)).startswith("7ZZZZZZZZZ")
@@ -508,3 +508,15 @@ def test_a_new_id_starts_with_its_time() -> None:
 def test_two_makers_do_not_make_the_same_ids() -> None:
     one, other = LineIds(lambda size: b"\1" * size), LineIds(lambda size: b"\2" * size)
     assert {one.new(Millis(5)) for _ in range(50)}.isdisjoint({other.new(Millis(5)) for _ in range(50)})
+
+
+@pytest.mark.requirement("bad-object")
+def test_characters_that_come_apart_into_marks_count_as_marks() -> None:
+    for character in "\u0f73\u0f75\u0f81":
+        with pytest.raises(errors.InvalidRequest):
+            model.clean_text("a" + character * 31)
+    assert all(
+        unicodedata.combining(character) or character in model._MADE_OF_MARKS
+        for character in map(chr, range(0x110000))
+        if unicodedata.combining(unicodedata.normalize("NFD", character)[0])
+    )

@@ -26,44 +26,49 @@ def class_of(methods: int, name: str = "Vast") -> str:
 
 
 def test_no_name_of_the_package_is_a_fault() -> None:
-    assert [*check_names.module_names(), *check_names.classes(), *check_names.sizes()] == []
+    assert [
+        *check_names.module_names(),
+        *check_names.classes(),
+        *check_names.sizes(),
+        *check_names.names_of_tests(),
+    ] == []
 
 
 @pytest.mark.parametrize("name", ["reading", "host__turn_keeping"])
-def test_a_module_named_by_a_gerund_is_a_fault(tmp_path: Path, name: str) -> None:
+def test_module_named_by_a_gerund_is_a_fault(tmp_path: Path, name: str) -> None:
     (fault,) = check_names.module_names(planted(tmp_path, **{name: ""}))
     assert fault.startswith(f"{name.replace('__', '/')}.py: named by a gerund")
 
 
-def test_a_noun_that_ends_like_a_gerund_is_none(tmp_path: Path) -> None:
+def test_noun_that_ends_like_a_gerund_is_none(tmp_path: Path) -> None:
     assert list(check_names.module_names(planted(tmp_path, routing="", ring_of="", string=""))) == []
 
 
-def test_a_module_name_in_two_packages_is_a_fault(tmp_path: Path) -> None:
+def test_module_name_in_two_packages_is_a_fault(tmp_path: Path) -> None:
     (fault,) = check_names.module_names(planted(tmp_path, host__report="", audit__report=""))
     assert fault == "module name `report` is used 2 times: audit/report.py, host/report.py"
 
 
-def test_a_public_class_name_in_two_modules_is_a_fault_and_a_private_one_is_none(tmp_path: Path) -> None:
+def test_public_class_name_in_two_modules_is_a_fault_and_a_private_one_is_none(tmp_path: Path) -> None:
     text = "class Outcome: ...\nclass _Row: ...\n"
     (fault,) = check_names.classes(planted(tmp_path, host__verdict=text, demo=text))
     assert fault == "class name `Outcome` is used 2 times: demo.py:1, host/verdict.py:1"
 
 
-def test_a_class_of_too_many_methods_is_a_fault(tmp_path: Path) -> None:
+def test_class_of_too_many_methods_is_a_fault(tmp_path: Path) -> None:
     source = planted(tmp_path, just=class_of(check_names.METHODS, "Just"), vast=class_of(check_names.METHODS + 1))
     (fault,) = check_names.classes(source)
     assert fault == f"vast.py:1: class Vast has {check_names.METHODS + 1} methods; at most {check_names.METHODS}"
 
 
-def test_a_class_that_was_large_before_may_not_grow(tmp_path: Path) -> None:
+def test_class_that_was_large_before_may_not_grow(tmp_path: Path) -> None:
     name, most = next(iter(check_names.LARGE_CLASSES.items()))
     assert list(check_names.classes(planted(tmp_path, large=class_of(most, name)))) == []
     (fault,) = check_names.classes(planted(tmp_path, large=class_of(most + 1, name)))
     assert fault.endswith(f"has {most + 1} methods; at most {most}")
 
 
-def test_a_long_module_is_a_fault_and_so_is_the_long_file_of_a_package(tmp_path: Path) -> None:
+def test_long_module_is_a_fault_and_so_is_the_long_file_of_a_package(tmp_path: Path) -> None:
     long = "\n" * (check_names.LINES + 1)
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "__init__.py").write_text(long)
@@ -85,6 +90,32 @@ def test_every_bound_is_above_the_rule_that_it_is_an_exception_from() -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "test", "fault"),
+    [
+        (
+            "test_findings",
+            "test_cap_is_refused",
+            "named by when it was written; which part of the program does it test?",
+        ),
+        ("test_host_faults", "test_x", "named by when it was written; which part of the program does it test?"),
+        ("test_gate", "test_a_cap_is_refused", "test_a_cap_is_refused begins with an article; begin with the subject"),
+        ("test_gate", "test_the_cap_ends", "test_the_cap_ends begins with an article; begin with the subject"),
+    ],
+)
+def test_names_of_tests_that_hide_their_subject_are_faults(tmp_path: Path, module: str, test: str, fault: str) -> None:
+    (found,) = check_names.names_of_tests(planted(tmp_path, **{module: f"def {test}() -> None: ..."}))
+    assert found == f"{module}.py: {fault}"
+
+
+def test_name_that_begins_with_its_subject_is_no_fault(tmp_path: Path) -> None:
+    text = "def test_cap_is_refused() -> None: ...\ndef test_anchor_holds() -> None: ...\n"
+    assert (
+        list(check_names.names_of_tests(planted(tmp_path, test_gate=text, conftest="def test_a_x() -> None: ...")))
+        == []
+    )
+
+
+@pytest.mark.parametrize(
     ("message", "fault"),
     [
         ("gate: refuse caps without a claim", "there is no body: why, and what was measured"),
@@ -95,12 +126,12 @@ def test_every_bound_is_above_the_rule_that_it_is_an_exception_from() -> None:
         (f"gate: {'x' * 67}\n\nWhy.", "the subject has 73 characters, at most 72"),
     ],
 )
-def test_a_message_that_breaks_the_rule_is_a_fault(message: str, fault: str) -> None:
+def test_message_that_breaks_the_rule_is_a_fault(message: str, fault: str) -> None:
     assert list(check_commits.faults(message)) == [fault]
 
 
 @pytest.mark.parametrize("message", [GOOD, "docs, cli: name the keys\n\nWhy.", f"gate: {'x' * 66}\n\nWhy."])
-def test_a_message_with_an_area_and_a_body_is_none(message: str) -> None:
+def test_message_with_an_area_and_a_body_is_none(message: str) -> None:
     assert list(check_commits.faults(message)) == []
 
 

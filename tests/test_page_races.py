@@ -126,7 +126,7 @@ ORDERS = ["".join("A" if n in chosen else "B" for n in range(5)) for chosen in c
 
 @pytest.mark.requirement("pages-forget")
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_line_forgotten_while_another_process_loads_is_in_no_page(
+def test_line_forgotten_while_another_process_loads_is_in_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     made = put(vault, cap, 5)
@@ -143,7 +143,7 @@ def test_a_line_forgotten_while_another_process_loads_is_in_no_page(
 
 @pytest.mark.requirement("pages-forget")
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_line_forgotten_while_another_process_closes_is_in_no_page(
+def test_line_forgotten_while_another_process_closes_is_in_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     writer = reopen()
@@ -161,7 +161,7 @@ def test_a_line_forgotten_while_another_process_closes_is_in_no_page(
 
 
 @pytest.mark.requirement("pages-forget")
-def test_a_claim_that_was_emptied_cannot_be_filled_even_if_its_number_is_used_again(
+def test_claim_that_was_emptied_cannot_be_filled_even_if_its_number_is_used_again(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     made = put(vault, cap, 5)
@@ -180,7 +180,7 @@ def test_a_claim_that_was_emptied_cannot_be_filled_even_if_its_number_is_used_ag
 
 
 @pytest.mark.requirement("pages-forget")
-def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_higher_number(
+def test_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_higher_number(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who forgets sees no page, and waits for the first number; who claims has seen one, and takes the second."""
@@ -212,7 +212,7 @@ def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_h
 
 @pytest.mark.requirement("pages-forget")
 @pytest.mark.parametrize("between", [False, True], ids=["before it forgets", "while it forgets"])
-def test_a_page_that_was_replaced_since_a_process_read_it_is_not_taken_for_the_one_it_read(
+def test_page_that_was_replaced_since_a_process_read_it_is_not_taken_for_the_one_it_read(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, between: bool
 ) -> None:
     """It knows the page as one without the line; under the same number there is another one now, with it."""
@@ -274,7 +274,7 @@ def test_two_processes_that_write_pages_at_once_answer_the_same_and_every_line_o
 
 
 @pytest.mark.requirement("pages-forget", "shelf-bounded")
-def test_a_shelf_dropped_while_its_process_closes_puts_nothing_forgotten_into_a_page(
+def test_shelf_dropped_while_its_process_closes_puts_nothing_forgotten_into_a_page(
     vault: Vault, cap: Token, keys: FileKeys, clock: Clock, small: None, tmp_path: Path
 ) -> None:
     """What others did since comes in while closing; a shelf that is let go meanwhile hears of nothing any more."""
@@ -296,7 +296,7 @@ def test_a_shelf_dropped_while_its_process_closes_puts_nothing_forgotten_into_a_
 
 @pytest.mark.requirement("pages-forget", "erase-keys")
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
-def test_a_process_that_closes_after_its_namespace_was_erased_leaves_no_page(
+def test_process_that_closes_after_its_namespace_was_erased_leaves_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, again: bool
 ) -> None:
     writer = reopen()
@@ -318,7 +318,7 @@ def test_a_process_that_closes_after_its_namespace_was_erased_leaves_no_page(
 
 
 @pytest.mark.requirement("pages-forget", "erase-keys")
-def test_a_closing_process_that_learns_of_an_erasure_at_its_first_shelf_heeds_it_at_the_next(
+def test_closing_process_that_learns_of_an_erasure_at_its_first_shelf_heeds_it_at_the_next(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     """With the new keys in hand, it must not seal the old lines with them."""
@@ -340,7 +340,7 @@ def test_a_closing_process_that_learns_of_an_erasure_at_its_first_shelf_heeds_it
 
 @pytest.mark.requirement("pages-forget", "erase-keys")
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
-def test_a_process_that_closes_heeds_what_was_erased_behind_a_shelf_that_it_keeps(
+def test_process_that_closes_heeds_what_was_erased_behind_a_shelf_that_it_keeps(
     vault: Vault, cap: Token, reopen: Reopen, small: None, again: bool
 ) -> None:
     """The first shelf is sound and catches up for both; the second was erased, and perhaps made anew."""
@@ -367,7 +367,7 @@ def test_a_process_that_closes_heeds_what_was_erased_behind_a_shelf_that_it_keep
 
 
 @pytest.mark.requirement("pages-forget", "erase-keys", "erase-void")
-def test_a_process_that_closes_after_its_actor_was_erased_leaves_nothing_and_the_actor_can_come_back(
+def test_process_that_closes_after_its_actor_was_erased_leaves_nothing_and_the_actor_can_come_back(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     writer = reopen()
@@ -390,7 +390,7 @@ def test_a_process_that_closes_after_its_actor_was_erased_leaves_nothing_and_the
     ("owner", "moment"), [(PagePlaces, "claim"), (CachePageSet, "_opened_lines"), (PagePlaces, "fill")]
 )
 @pytest.mark.parametrize("what", ["namespace", "actor"])
-def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
+def test_erasure_at_any_moment_of_loading_leaves_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, what: str, owner: type,
     moment: str, again: bool,
 ) -> None:  # fmt: skip
@@ -553,7 +553,7 @@ def _stops_before_filling(pipe: Connection, place: Place, token: str, seed: int)
 
 
 @pytest.mark.requirement("pages-derived", "store-crash")
-def test_a_process_killed_between_claiming_and_filling_leaves_a_usable_vault(
+def test_process_killed_between_claiming_and_filling_leaves_a_usable_vault(
     vault: Vault, cap: Token, reopen: Reopen, small: None, clock: Clock, tmp_path: Path
 ) -> None:
     made = put(vault, cap, 8)
@@ -575,7 +575,7 @@ def test_a_process_killed_between_claiming_and_filling_leaves_a_usable_vault(
 
 
 @pytest.mark.requirement("pages-forget", "residue")
-def test_a_page_written_and_removed_while_others_look_leaves_no_bytes(
+def test_page_written_and_removed_while_others_look_leaves_no_bytes(
     vault: Vault, cap: Token, reopen: Reopen, small: None, tmp_path: Path
 ) -> None:
     """The bytes of a page that lived for a moment only are gone from the journal too."""

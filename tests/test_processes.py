@@ -33,7 +33,7 @@ def _line_id(number: int) -> str:
 
 
 @pytest.mark.requirement("store-changes")
-def test_a_put_is_seen_by_the_next_get_of_another_process(two: tuple[Child, Child], vault: Vault, cap: Token) -> None:
+def test_put_is_seen_by_the_next_get_of_another_process(two: tuple[Child, Child], vault: Vault, cap: Token) -> None:
     one, other = two
     known: list[str] = []
     for number in range(6):
@@ -45,7 +45,7 @@ def test_a_put_is_seen_by_the_next_get_of_another_process(two: tuple[Child, Chil
 
 
 @pytest.mark.requirement("forget-other-process", "store-changes")
-def test_what_one_process_forgets_the_next_get_of_another_does_not_return(
+def test_line_forgotten_by_one_process_is_not_in_the_next_get_of_another(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     one, other = two
@@ -66,7 +66,7 @@ def test_what_one_process_forgets_the_next_get_of_another_does_not_return(
 
 
 @pytest.mark.requirement("store-changes")
-def test_a_profile_written_in_one_process_is_read_and_guarded_in_another(two: tuple[Child, Child], cap: Token) -> None:
+def test_profile_written_in_one_process_is_read_and_guarded_in_another(two: tuple[Child, Child], cap: Token) -> None:
     one, other = two
     assert one.ask(cap, "set_profile", "likes tea", namespace="work").reason == ""
     seen = other.ask(cap, "profile", "work").value
@@ -78,7 +78,7 @@ def test_a_profile_written_in_one_process_is_read_and_guarded_in_another(two: tu
 
 
 @pytest.mark.requirement("cap-revoke", "store-changes")
-def test_a_cap_revoked_in_one_process_is_refused_by_another_that_had_it_cached(
+def test_cap_revoked_in_one_process_is_refused_by_another_that_had_it_cached(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     one, other = two
@@ -93,7 +93,7 @@ def test_a_cap_revoked_in_one_process_is_refused_by_another_that_had_it_cached(
 
 
 @pytest.mark.requirement("cap-revoke", "keys-rotate-issuer")
-def test_an_issuer_rotated_in_one_process_voids_old_caps_in_another(two: tuple[Child, Child], cap: Token) -> None:
+def test_issuer_rotated_in_one_process_voids_old_caps_in_another(two: tuple[Child, Child], cap: Token) -> None:
     one, other = two
     assert _texts(other, cap) == []
     assert one.ask("", "rotate_issuer").reason == ""
@@ -101,7 +101,7 @@ def test_an_issuer_rotated_in_one_process_voids_old_caps_in_another(two: tuple[C
 
 
 @pytest.mark.requirement("store-changes", "erase-void")
-def test_what_one_process_erases_leaves_the_memory_of_another(
+def test_lines_erased_by_one_process_leave_the_memory_of_another(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     one, other = two
@@ -189,7 +189,7 @@ def test_two_processes_that_make_an_actors_first_keys_lose_no_line(two: tuple[Ch
 
 
 @pytest.mark.requirement("bad-race", "forget-stays")
-def test_a_put_that_races_with_a_forget_ends_forgotten_or_is_still_there(
+def test_put_that_races_with_a_forget_ends_forgotten_or_is_still_there(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     for number in range(15):
@@ -206,7 +206,7 @@ def test_a_put_that_races_with_a_forget_ends_forgotten_or_is_still_there(
 
 
 @pytest.mark.requirement("bad-race", "erase-void")
-def test_a_put_that_races_with_an_erasure_is_erased_or_refused(two: tuple[Child, Child], vault: Vault) -> None:
+def test_put_that_races_with_an_erasure_is_erased_or_refused(two: tuple[Child, Child], vault: Vault) -> None:
     for number in range(10):
         actor = f"local/brief{number}"
         cap = vault.mint(actor=actor, ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
@@ -250,7 +250,7 @@ def test_puts_that_race_with_rotations_are_all_readable(two: tuple[Child, Child]
 
 @pytest.mark.requirement("bad-race", "erase-void")
 @pytest.mark.parametrize("loaded", [False, True])
-def test_an_erasure_between_a_puts_admission_and_its_commit_refuses_the_put(
+def test_erasure_between_a_puts_admission_and_its_commit_refuses_the_put(
     vault: Vault, reopen: Callable[[], Vault], cap: Token, monkeypatch: pytest.MonkeyPatch, loaded: bool
 ) -> None:
     vault.memory(cap).put("first", namespace="travel")

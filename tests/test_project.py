@@ -76,7 +76,7 @@ def test_importing_every_module_loads_the_core_libraries_and_nothing_else() -> N
 
 
 @pytest.mark.requirement("project-light")
-def test_the_core_depends_on_the_named_libraries_only() -> None:
+def test_core_depends_on_the_named_libraries_only() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {requirement.split(">")[0].strip() for requirement in project["dependencies"]}
     assert names == {
@@ -92,7 +92,7 @@ def test_the_core_depends_on_the_named_libraries_only() -> None:
 
 
 @pytest.mark.requirement("project-hermes")
-def test_the_check_beside_hermes_pins_what_hermes_pins() -> None:
+def test_check_beside_hermes_pins_what_hermes_pins() -> None:
     script = (ROOT / "scripts" / "beside_hermes.py").read_text()
     for pin in ('"hermes-agent": "0.19.0"', '"cryptography": "46.0.7"', '"rich": "14.3.3"'):
         assert pin in script
@@ -103,7 +103,7 @@ def test_the_check_beside_hermes_pins_what_hermes_pins() -> None:
 
 
 @pytest.mark.requirement("project-public")
-def test_the_public_names_are_these() -> None:
+def test_public_names_are_these() -> None:
     assert sorted(strongroom.__all__) == [
         "AsyncMemory",
         "EnvironmentKeys",

@@ -258,7 +258,7 @@ def test_every_reason_has_a_case() -> None:
 
 
 @pytest.mark.requirement("reasons")
-def test_the_reasons_of_servers_and_hosts_are_raised_by_nothing_below_them() -> None:
+def test_reasons_of_servers_and_hosts_are_raised_by_nothing_below_them() -> None:
     assert not EDGE_ONLY & set(CASES)
     classes = {errors.BY_REASON[reason].__name__ for reason in EDGE_ONLY}
     sources = Path(strongroom.__file__).parent
@@ -295,7 +295,7 @@ def test_reason_through_the_public_api(
 
 
 @pytest.mark.requirement("bad-cap", "cap-scope")
-def test_a_scope_cap_is_refused_until_a_link_names_one_actor(vault: Vault, clock: Clock) -> None:
+def test_scope_cap_is_refused_until_a_link_names_one_actor(vault: Vault, clock: Clock) -> None:
     scope = vault.mint(actor_scope="hermes/default/", ops=ALL_OPS, namespaces=NAMESPACES)
     with pytest.raises(errors.CapMalformed):
         vault.memory(scope).get("x")
@@ -312,7 +312,7 @@ def test_a_scope_cap_is_refused_until_a_link_names_one_actor(vault: Vault, clock
 
 
 @pytest.mark.requirement("bad-cap", "cap-narrow")
-def test_a_widening_link_gains_nothing(vault: Vault, clock: Clock) -> None:
+def test_widening_link_gains_nothing(vault: Vault, clock: Clock) -> None:
     narrow = vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"], ttl=300)
     wide = strongroom.attenuate(narrow, ops=ALL_OPS, namespaces=NAMESPACES, ttl=10**6, max_k=20, now=clock)
     with pytest.raises(errors.CapOpMismatch):
@@ -325,7 +325,7 @@ def test_a_widening_link_gains_nothing(vault: Vault, clock: Clock) -> None:
 
 
 @pytest.mark.requirement("bad-cap")
-def test_a_cap_of_another_vault_is_refused(vault: Vault, tmp_path: Path, clock: Clock) -> None:
+def test_cap_of_another_vault_is_refused(vault: Vault, tmp_path: Path, clock: Clock) -> None:
     with strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other-keys"), now=clock) as other:
         foreign = other.mint(actor="local/alice", ops=["get"], namespaces=["work"])
     with pytest.raises(errors.CapAudience):
@@ -357,7 +357,7 @@ def test_revoking_an_actor_voids_its_caps_and_spares_others(vault: Vault, cap: T
 
 
 @pytest.mark.requirement("bad-clock")
-def test_the_owner_can_accept_a_clock_that_went_back(vault: Vault, clock: Clock) -> None:
+def test_owner_can_accept_a_clock_that_went_back(vault: Vault, clock: Clock) -> None:
     vault.audit.checkpoint()
     clock.move(-3600)
     with pytest.raises(errors.ClockBehind):
@@ -371,7 +371,7 @@ def test_the_owner_can_accept_a_clock_that_went_back(vault: Vault, clock: Clock)
 
 @pytest.mark.requirement("bad-vault")
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
-def test_a_file_that_is_no_vault_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_vault_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "fake").mkdir()
     (tmp_path / "fake" / "vault.db").write_bytes(content)
     with pytest.raises(errors.Tampered):
@@ -389,7 +389,7 @@ def test_creating_over_a_vault_makes_no_keys_and_changes_nothing(vault: Vault, t
 
 
 @pytest.mark.requirement("bad-vault")
-def test_a_vault_that_could_not_be_made_leaves_no_keys_behind(tmp_path: Path) -> None:
+def test_vault_that_could_not_be_made_leaves_no_keys_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(errors.StoreUnavailable):
         strongroom.create(tmp_path / "file" / "vault", keys=FileKeys(tmp_path / "keys"))
@@ -398,7 +398,7 @@ def test_a_vault_that_could_not_be_made_leaves_no_keys_behind(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("bad-vault")
-def test_an_unknown_store_is_named(tmp_path: Path) -> None:
+def test_unknown_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidRequest):
         strongroom.open("nosuch://place")
     with pytest.raises(errors.InvalidRequest):

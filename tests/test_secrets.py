@@ -88,7 +88,7 @@ def test_no_secret_shows_in_errors_reprs_logs_or_the_audit_log(
 
 
 @pytest.mark.requirement("secrets-hidden")
-def test_a_token_prints_as_itself_only_when_asked(cap: Token) -> None:
+def test_token_prints_as_itself_only_when_asked(cap: Token) -> None:
     assert repr(cap) == "<cap redacted>"
     assert "redacted" in f"{[cap]}"
     assert str.__str__(cap).count("~") == 1

@@ -206,7 +206,7 @@ def _check_log(place: Place) -> None:
 
 @pytest.mark.requirement("server-crash")
 @pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.long)])
-def test_a_server_killed_under_load_loses_nothing_acknowledged_and_retries_duplicate_nothing(
+def test_server_killed_under_load_loses_nothing_acknowledged_and_retries_duplicate_nothing(
     place: Place, service: Service, vault: Vault, cap: Token, clock: Clock, rounds: int
 ) -> None:
     chance = random.Random(rounds)
@@ -251,7 +251,7 @@ def _in_background(
 
 @pytest.mark.requirement("server-crash")
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_put_whose_server_dies_around_its_commit_is_there_once_after_the_retry(
+def test_put_whose_server_dies_around_its_commit_is_there_once_after_the_retry(
     place: Place, service: Service, vault: Vault, cap: Token, clock: Clock, moment: Moment
 ) -> None:
     url = service.start(fatal=moment)
@@ -270,7 +270,7 @@ def test_a_put_whose_server_dies_around_its_commit_is_there_once_after_the_retry
 
 @pytest.mark.requirement("server-crash")
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_forget_whose_server_dies_around_its_commit_is_carried_out_once(
+def test_forget_whose_server_dies_around_its_commit_is_carried_out_once(
     place: Place, service: Service, vault: Vault, cap: Token, clock: Clock, moment: Moment
 ) -> None:
     line = vault.memory(cap).put("a trip", namespace="travel").id

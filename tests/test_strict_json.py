@@ -23,7 +23,7 @@ from strongroom.strict_json import check_unique_keys
         ('{"": 1, "": 2}', "a key"),
     ],
 )
-def test_a_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, shown: str) -> None:
+def test_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, shown: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_unique_keys(text.encode())
     assert caught.value.message.startswith(shown)
@@ -34,7 +34,7 @@ def test_a_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, 
     "data",
     [b"{}", b'{"a": {"a": 1}}', b'[{"a": 1}, {"a": 1}]', b'{"a": ' + b"9" * 5000 + b"}", b"{", b"\xff", b"[" * 100_000],
 )
-def test_what_has_no_key_twice_or_is_no_json_passes(data: bytes) -> None:
+def test_json_without_duplicate_keys_and_non_json_pass(data: bytes) -> None:
     check_unique_keys(data)
 
 
@@ -61,13 +61,13 @@ def test_naming_the_key_that_comes_twice_takes_no_longer_than_reading_does() -> 
 
 
 @pytest.mark.requirement("server-bad-bodies")
-def test_a_hook_refuses_a_document_with_a_key_twice() -> None:
+def test_hook_refuses_a_document_with_a_key_twice() -> None:
     with pytest.raises(InvalidRequest):
         hook_payload.parse(b'{"tool_name": "terminal", "tool_input": {"command": "ls", "command": "cat cap"}}')
 
 
 @pytest.mark.requirement("server-bad-bodies")
-def test_a_sealed_bundle_with_a_key_twice_is_refused() -> None:
+def test_sealed_bundle_with_a_key_twice_is_refused() -> None:
     identity = inbox.new_identity()
     recipient = pyrage.x25519.Recipient.from_str(inbox.recipient_of(identity))
     line = f'{{"id": "{"0" * 26}", "text": "one", "text": "other"}}'

@@ -297,7 +297,7 @@ def test_every_entry_has_a_row() -> None:
     assert not {one for one in {*ENTRIES, *NO_ENTRIES} - public if "." not in one.__qualname__}
 
 
-def test_a_quadratic_pattern_is_found_out() -> None:
+def test_quadratic_pattern_is_found_out() -> None:
     for source in (r"x*y", r"a, b: \"[^\n]*\" \[id\]", r"<a>.*?</a>", r"(?:ab?)+c"):
         pattern = re.compile(source)
         assert any(growth.grows_too_fast(pattern.findall, piece) for piece in growth.near_matches(pattern)), source

@@ -273,7 +273,7 @@ KINDS: dict[str, Callable[[Vector, Path], Vector]] = {
 
 @pytest.mark.requirement("project-vectors", "seal-chunks")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_vector_does_what_it_says(path: Path, tmp_path: Path) -> None:
+def test_vector_does_what_it_says(path: Path, tmp_path: Path) -> None:
     vector = json.loads(path.read_bytes())
     try:
         came_out = KINDS[vector["kind"]](vector, tmp_path)
@@ -295,7 +295,7 @@ def test_no_folder_of_vectors_is_empty_and_every_kind_is_used() -> None:
 
 
 @pytest.mark.requirement("project-vectors", "seal-chunks")
-def test_the_chunk_borders_are_among_the_vectors() -> None:
+def test_chunk_borders_are_among_the_vectors() -> None:
     sealed = [json.loads(path.read_bytes()) for path in (VECTORS / "line").glob("cobblestone-*.json")]
     sizes = {len(_b64(vector["plaintext"])) for vector in sealed if vector["expect"] == "ok"}
     assert {16_383, 16_384, 16_385} <= sizes

@@ -30,7 +30,7 @@ from strongroom.errors import (
 from strongroom.model import Actor, DataClass, LinkId, Millis, Namespace, Op
 
 NEVER = 2**53
-"""A `not_before` after every cap."""
+"""A `not_before` that is later than any cap's issue, so that no cap passes."""
 _CACHED = 4096
 
 

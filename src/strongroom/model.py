@@ -247,13 +247,14 @@ def _composed(text: str, what: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str]:
-    """Kind, session, author and text of a line from outside, checked and in NFC; `session` is for one without any."""
+def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str, LineDetails | None]:
+    """Check a line from outside. Returns kind, session, author, text in NFC, and details. `session` is the default."""
     return (
         kind(new.kind),
         clean_field(session if new.session is None else new.session, "a session"),
         clean_field(new.author, "an author"),
         clean_text(new.text),
+        clean_details(new),
     )
 
 

@@ -41,19 +41,19 @@ from strongroom.text import (
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
-"""Most words and phrases of a rule."""
+"""Maximum number of words and phrases of a rule."""
 PHRASE_LIMIT = 64
 """Longest word or phrase, in characters."""
 PATTERNS_LIMIT = 64
-"""Most patterns of a rule."""
+"""Maximum number of patterns of a rule."""
 PATTERN_LIMIT = 256
 """Longest pattern, in characters."""
 STEPS_LIMIT = 65536
-"""Most steps of a pattern from one place of a text. This bounds its time (measured: 3 s for the worst pattern)."""
+"""Maximum steps of a pattern from one place of a text, which bounds its time (measured: 3 s for the worst)."""
 SCAN_LIMIT = 4096
-"""How many characters of a text patterns see."""
+"""How many characters of a text are searched by patterns."""
 TEXT_LIMIT = model.LINE_LIMIT
-"""How many characters of a text words see: all, since no line is longer."""
+"""How many characters of a text are searched for words: all of them, since no line is longer."""
 
 _NOTHING = re.compile(r"(?!)")
 _BEGINNING = 3

@@ -18,11 +18,11 @@ JOINED = f"{UNSPACED}\u1100-\u11ff\u3130-\u318f"
 """The same for folded texts: also the letters into which Korean syllables are taken apart."""
 JOINED_TEXT = re.compile(f"[{JOINED}]")
 BEFORE, AFTER = rf"(?<![^\W{JOINED}])", rf"(?![^\W{JOINED}])"
-"""What stands around a whole word."""
+"""Patterns for the positions before and after a whole word."""
 WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 """A word, or one character of a script without spaces."""
 ANYWHERE = " "
-"""Stands for the beginning of a phrase that may be part of a word."""
+"""As the first character of a phrase: match the phrase within words too."""
 
 _START = re.compile(rf"[^\W{JOINED}]+")
 _ASCII_START = re.compile(r"\w+", re.ASCII)

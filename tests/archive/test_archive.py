@@ -80,7 +80,7 @@ def other_cap(other: Vault) -> Token:
 
 
 @pytest.mark.requirement("archive-gate")
-def test_an_export_under_a_travel_cap_holds_nothing_personal(vault: Vault, cap: Token) -> None:
+def test_export_under_a_travel_cap_holds_nothing_personal(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put(f"allergic: {SECRET}", namespace="personal", author=SECRET, session=SECRET)
     memory.set_profile(f"profile: {SECRET}", namespace="personal")
@@ -104,7 +104,7 @@ def test_an_export_under_a_travel_cap_holds_nothing_personal(vault: Vault, cap: 
         (["list", "get"], ["travel", "personal"], "cap_namespace_denied"),
     ],
 )
-def test_an_export_beyond_the_cap_is_denied_and_on_record(
+def test_export_beyond_the_cap_is_denied_and_on_record(
     vault: Vault, cap: Token, ops: list[str], namespaces: list[str] | None, reason: str
 ) -> None:
     vault.memory(cap).put("a trip", namespace="travel")
@@ -116,7 +116,7 @@ def test_an_export_beyond_the_cap_is_denied_and_on_record(
 
 
 @pytest.mark.requirement("archive-gate")
-def test_an_export_names_every_line_in_the_log(vault: Vault, cap: Token) -> None:
+def test_export_names_every_line_in_the_log(vault: Vault, cap: Token) -> None:
     ids = {vault.memory(cap).put(f"line {number}", namespace="travel").id for number in range(45)}
     before = vault.audit.size()
     exported(vault, cap)
@@ -126,9 +126,7 @@ def test_an_export_names_every_line_in_the_log(vault: Vault, cap: Token) -> None
 
 
 @pytest.mark.requirement("archive-gate")
-def test_an_import_into_a_namespace_outside_the_cap_is_denied_before_anything_is_written(
-    vault: Vault, cap: Token
-) -> None:
+def test_import_into_a_namespace_outside_the_cap_is_denied_before_anything_is_written(vault: Vault, cap: Token) -> None:
     less = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"])
     lines = [line(number) for number in range(600)] + [line(999, "personal")]
     assert reason_of(imported, vault, less, archive_of(*lines)) == "cap_namespace_denied"
@@ -138,9 +136,7 @@ def test_an_import_into_a_namespace_outside_the_cap_is_denied_before_anything_is
 
 
 @pytest.mark.requirement("archive-gate")
-def test_an_import_under_a_session_cap_refuses_other_sessions_before_anything_is_written(
-    vault: Vault, cap: Token
-) -> None:
+def test_import_under_a_session_cap_refuses_other_sessions_before_anything_is_written(vault: Vault, cap: Token) -> None:
     bound = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"], session="s1")
     lines = [line(number) for number in range(600)] + [line(999, session="s2")]
     assert reason_of(imported, vault, bound, archive_of(*lines), profiles=False) == "cap_limit_exceeded"
@@ -149,7 +145,7 @@ def test_an_import_under_a_session_cap_refuses_other_sessions_before_anything_is
 
 
 @pytest.mark.requirement("archive-gate")
-def test_an_import_without_put_is_denied(vault: Vault) -> None:
+def test_import_without_put_is_denied(vault: Vault) -> None:
     less = vault.mint(actor="local/alice", ops=["list", "get"], namespaces=["travel"])
     assert reason_of(imported, vault, less, archive_of(line(1)), profiles=False) == "cap_op_mismatch"
 
@@ -165,7 +161,7 @@ SMALL = archive_of(
 
 
 @pytest.mark.requirement("archive-whole")
-def test_an_edited_byte_anywhere_is_refused() -> None:
+def test_edited_byte_anywhere_is_refused() -> None:
     data = pack(SMALL)
     assert unpack(data) == SMALL
     for at in range(len(data)):
@@ -176,7 +172,7 @@ def test_an_edited_byte_anywhere_is_refused() -> None:
 
 
 @pytest.mark.requirement("archive-whole")
-def test_a_cut_archive_is_refused_wherever_it_is_cut() -> None:
+def test_cut_archive_is_refused_wherever_it_is_cut() -> None:
     data = pack(SMALL)
     starts = [0, *(hit.end() for hit in re.finditer(b"\n", data))]
     for stop in range(len(data)):
@@ -190,7 +186,7 @@ def test_a_cut_archive_is_refused_wherever_it_is_cut() -> None:
 @pytest.mark.requirement("archive-whole")
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_an_age_file_edited_or_cut_anywhere_is_refused(data: st.DataObject) -> None:
+def test_age_file_edited_or_cut_anywhere_is_refused(data: st.DataObject) -> None:
     sealed = age.encrypt(pack(SMALL), PASSPHRASE)
     assert unpack(passphrase_file.unlock(sealed, PASSPHRASE)) == SMALL
     if data.draw(st.booleans()):
@@ -205,14 +201,14 @@ def test_an_age_file_edited_or_cut_anywhere_is_refused(data: st.DataObject) -> N
 
 
 @pytest.mark.requirement("archive-whole")
-def test_a_wrong_passphrase_is_named() -> None:
+def test_wrong_passphrase_is_named() -> None:
     sealed = age.encrypt(pack(SMALL), PASSPHRASE)
     assert reason_of(passphrase_file.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
     assert reason_of(passphrase_file.unlock, sealed, "") == "key_unavailable"
 
 
 @pytest.mark.requirement("archive-whole")
-def test_a_payload_that_was_cut_is_damage_and_no_wrong_passphrase() -> None:
+def test_payload_that_was_cut_is_damage_and_no_wrong_passphrase() -> None:
     sealed = age.encrypt(pack(SMALL) * 2000, PASSPHRASE)
     assert len(sealed) > 2 * 65536
     for cut in (1, 17, 65_000, 66_000, 130_000):
@@ -220,7 +216,7 @@ def test_a_payload_that_was_cut_is_damage_and_no_wrong_passphrase() -> None:
 
 
 @pytest.mark.requirement("archive-whole")
-def test_a_file_that_asks_for_years_of_work_is_refused_at_once() -> None:
+def test_file_that_asks_for_years_of_work_is_refused_at_once() -> None:
     sealed = age.encrypt(b"x", PASSPHRASE)
     assert b" 4\n" in sealed
     assert reason_of(passphrase_file.unlock, sealed.replace(b" 4\n", b" 40\n"), PASSPHRASE) == "invalid_request"
@@ -281,13 +277,13 @@ PROFILE = {"record": "profile", "namespace": "work", "text": "p"}
         (b'{"record":"header","format":"strongroom-archive","v":' + b"[" * 100_000, "tampered"),
     ],
 )
-def test_an_archive_that_is_not_right_in_itself_is_refused_as_a_whole(data: bytes, reason: str) -> None:
+def test_archive_that_is_not_right_in_itself_is_refused_as_a_whole(data: bytes, reason: str) -> None:
     assert unpack(raw(HEADER, LINE, PROFILE, lines=1, profiles=1)).lines[0].text == "line 1"
     assert reason_of(unpack, data) == reason
 
 
 @pytest.mark.requirement("archive-whole")
-def test_a_huge_file_is_refused_without_being_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_file_is_refused_without_being_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(archive_file._AGE_LIMIT + 1)
@@ -302,7 +298,7 @@ def test_a_huge_file_is_refused_without_being_read_to_its_end(tmp_path: Path, mo
 
 
 @pytest.mark.requirement("archive-forgotten", "forget-stays")
-def test_an_import_does_not_revive_what_was_forgotten(vault: Vault, cap: Token) -> None:
+def test_import_does_not_revive_what_was_forgotten(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     kept, gone = (memory.put(text, namespace="travel").id for text in ("kept", SECRET))
     saved = exported(vault, cap)
@@ -314,7 +310,7 @@ def test_an_import_does_not_revive_what_was_forgotten(vault: Vault, cap: Token) 
 
 
 @pytest.mark.requirement("archive-idempotent")
-def test_an_import_run_again_changes_nothing(other: Vault, other_cap: Token) -> None:
+def test_import_run_again_changes_nothing(other: Vault, other_cap: Token) -> None:
     profiles = (ArchivedProfile(namespace=Namespace("work"), text="likes tea"),)
     what = archive_of(*(line(number, NAMESPACES[number % 4]) for number in range(300)), profiles=profiles)
     first = imported(other, other_cap, what)
@@ -327,7 +323,7 @@ def test_an_import_run_again_changes_nothing(other: Vault, other_cap: Token) -> 
 
 
 @pytest.mark.requirement("archive-conflict")
-def test_a_line_whose_id_another_line_has_is_reported_and_the_others_go_on(other: Vault, other_cap: Token) -> None:
+def test_line_whose_id_another_line_has_is_reported_and_the_others_go_on(other: Vault, other_cap: Token) -> None:
     imported(other, other_cap, archive_of(line(7, text="the vault's own"), line(250, text="mine too")))
     outcome = imported(other, other_cap, archive_of(*map(line, range(300))))
     assert outcome.conflicts == [("travel", line(7).id), ("travel", line(250).id)]
@@ -348,7 +344,7 @@ def test_another_profile_of_the_vault_stays(other: Vault, other_cap: Token) -> N
 
 
 @pytest.mark.requirement("archive-conflict")
-def test_a_cap_without_profile_leaves_the_profiles_and_says_so(other: Vault) -> None:
+def test_cap_without_profile_leaves_the_profiles_and_says_so(other: Vault) -> None:
     less = other.mint(actor="local/alice", ops=["put"], namespaces=["work"])
     profiles = (ArchivedProfile(namespace=Namespace("work"), text="likes tea"),)
     outcome = imported(other, less, archive_of(line(1, "work"), profiles=profiles), profiles=False)
@@ -403,7 +399,7 @@ def test_lines_too_large_for_one_answer_are_all_exported(vault: Vault, cap: Toke
 
 
 @pytest.mark.requirement("archive-portable")
-def test_a_cap_with_a_small_max_k_exports_in_smaller_pages(vault: Vault, cap: Token) -> None:
+def test_cap_with_a_small_max_k_exports_in_smaller_pages(vault: Vault, cap: Token) -> None:
     vault.memory(cap).put_many([NewLine(text=f"line {number}", namespace="work") for number in range(9)])
     less = strongroom.attenuate(cap, max_k=2, now=vault._clerk.now)
     assert reason_of(exported, vault, less) == "cap_limit_exceeded"
@@ -422,7 +418,7 @@ def test_one_id_in_two_namespaces_is_two_lines(vault: Vault, cap: Token) -> None
 
 
 @pytest.mark.requirement("archive-portable")
-def test_a_line_forgotten_while_the_export_runs_is_left_out(
+def test_line_forgotten_while_the_export_runs_is_left_out(
     vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [vault.memory(cap).put(f"line {number}", namespace="travel").id for number in range(25)]
@@ -451,7 +447,7 @@ SPEC = Path(__file__).parents[2] / "docs" / "spec" / "archive.md"
 
 
 @pytest.mark.requirement("archive-portable", "project-docs")
-def test_the_example_of_the_specification_is_an_archive() -> None:
+def test_example_of_the_specification_is_an_archive() -> None:
     example = SPEC.read_text().split("```text\n")[1].split("```")[0].encode()
     found = unpack(example)
     assert [one.text for one in found.lines] == ["Trip to Chengdu, May 25-29"]
@@ -459,7 +455,7 @@ def test_the_example_of_the_specification_is_an_archive() -> None:
 
 
 @pytest.mark.requirement("archive-portable", "project-docs")
-def test_the_specification_names_every_member_and_the_limits() -> None:
+def test_specification_names_every_member_and_the_limits() -> None:
     text = SPEC.read_text()
     for record in (Header, ArchivedLine, ArchivedProfile, written._End, Provenance):
         assert [name for name in record.__struct_fields__ if f"`{name}`" not in text] == []
@@ -468,7 +464,7 @@ def test_the_specification_names_every_member_and_the_limits() -> None:
 
 
 @pytest.mark.requirement("archive-forgotten")
-def test_an_erased_namespace_has_no_tombstones_so_an_import_brings_its_lines_back(vault: Vault, cap: Token) -> None:
+def test_erased_namespace_has_no_tombstones_so_an_import_brings_its_lines_back(vault: Vault, cap: Token) -> None:
     vault.memory(cap).put("a trip", namespace="travel")
     saved = exported(vault, cap)
     vault.memory(cap).erase(["travel"])
@@ -479,9 +475,7 @@ def test_an_erased_namespace_has_no_tombstones_so_an_import_brings_its_lines_bac
 
 
 @pytest.mark.requirement("archive-sealed")
-def test_the_encrypted_file_shows_no_text_and_another_age_reader_opens_it(
-    vault: Vault, cap: Token, tmp_path: Path
-) -> None:
+def test_encrypted_file_shows_no_text_and_another_age_reader_opens_it(vault: Vault, cap: Token, tmp_path: Path) -> None:
     vault.memory(cap).put(f"allergic: {SECRET}", namespace="personal", author="someone", session="monday")
     saved = exported(vault, cap)
     path = tmp_path / "lines.age"
@@ -498,13 +492,13 @@ def test_the_encrypted_file_shows_no_text_and_another_age_reader_opens_it(
 
 @pytest.mark.requirement("archive-sealed")
 @pytest.mark.parametrize("passphrase", ["", "short", "seven77"])
-def test_an_empty_or_short_passphrase_is_refused(tmp_path: Path, passphrase: str) -> None:
+def test_empty_or_short_passphrase_is_refused(tmp_path: Path, passphrase: str) -> None:
     assert reason_of(archive.write_archive, tmp_path / "x", SMALL, passphrase) == "invalid_request"
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.requirement("archive-sealed")
-def test_a_file_that_is_there_is_not_overwritten_unless_told(tmp_path: Path) -> None:
+def test_file_that_is_there_is_not_overwritten_by_default(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"mine")
     assert reason_of(archive.write_archive, path, SMALL, None) == "invalid_request"
@@ -515,7 +509,7 @@ def test_a_file_that_is_there_is_not_overwritten_unless_told(tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("archive-sealed")
-def test_a_file_that_appears_while_the_archive_is_made_is_not_overwritten(
+def test_file_that_appears_while_the_archive_is_made_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x"
@@ -531,7 +525,7 @@ def test_a_file_that_appears_while_the_archive_is_made_is_not_overwritten(
 
 
 @pytest.mark.requirement("archive-sealed")
-def test_a_disk_without_hard_links_gets_the_whole_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_without_hard_links_gets_the_whole_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(1, "no links here")
 
@@ -586,7 +580,7 @@ def large(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("archive-idempotent", "store-crash")
-def test_an_import_killed_halfway_goes_on_when_it_is_run_again(
+def test_import_killed_halfway_goes_on_when_it_is_run_again(
     tmp_path: Path, vault: Vault, cap: Token, clock: Clock, large: Path
 ) -> None:
     place = Place(tmp_path / "vault", tmp_path / "keys", clock.millis)

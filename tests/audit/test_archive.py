@@ -85,7 +85,7 @@ def test_whole_bundles_leave_and_at_least_the_newest_entries_stay(
 
 
 @pytest.mark.requirement("audit-archive")
-def test_a_negative_number_to_keep_is_refused(grown: Vault, tmp_path: Path) -> None:
+def test_negative_number_to_keep_is_refused(grown: Vault, tmp_path: Path) -> None:
     assert reason(lambda: grown.audit.archive(tmp_path / "old", keep=-1)) == "invalid_request"
     assert _archived(grown) == 0
     assert not (tmp_path / "old").exists()
@@ -137,7 +137,7 @@ def test_life_goes_on_over_archived_entries(
 
 
 @pytest.mark.requirement("audit-archive")
-def test_what_is_archived_is_readable_by_its_owner_alone(grown: Vault, tmp_path: Path) -> None:
+def test_archived_entries_are_readable_by_their_owner_alone(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     files = [path for path in (tmp_path / "old").rglob("*") if path.is_file()]
     assert len(files) > 4
@@ -170,7 +170,7 @@ def test_objects_that_only_archived_entries_tell_of_are_still_checked(
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
 @pytest.mark.parametrize("with_archive", [False, True])
-def test_an_archived_entry_that_is_back_with_other_words_is_found(
+def test_archived_entry_that_is_back_with_other_words_is_found(
     grown: Vault, tmp_path: Path, *, with_archive: bool
 ) -> None:
     said = stored_entries(tmp_path / "vault")[3]
@@ -184,14 +184,14 @@ def test_an_archived_entry_that_is_back_with_other_words_is_found(
 
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
-def test_an_altered_hash_of_an_archived_entry_is_found(grown: Vault, tmp_path: Path) -> None:
+def test_altered_hash_of_an_archived_entry_is_found(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     edit(tmp_path / "vault", "UPDATE entries SET leaf = zeroblob(32) WHERE number = 3")
     assert flaws(grown.audit.verify()) == {Flaw.LOG_EDITED}
 
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
-def test_a_removed_row_of_an_archived_entry_is_found(grown: Vault, tmp_path: Path) -> None:
+def test_removed_row_of_an_archived_entry_is_found(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     edit(tmp_path / "vault", "DELETE FROM entries WHERE number = 3")
     assert Flaw.ENTRY_MISSING in flaws(grown.audit.verify())
@@ -209,7 +209,7 @@ def _of_less(body: bytes) -> bytes:
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
 @pytest.mark.parametrize("damage", [_without_marks, _of_less, lambda _: b"garbage", lambda _: b"", lambda _: b"{}"])
-def test_an_altered_summary_of_the_archived_entries_is_named(
+def test_altered_summary_of_the_archived_entries_is_named(
     grown: Vault, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     grown.audit.archive(tmp_path / "old")
@@ -225,7 +225,7 @@ def test_an_altered_summary_of_the_archived_entries_is_named(
 
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
-def test_an_edited_entry_in_an_archived_bundle_is_named(grown: Vault, tmp_path: Path) -> None:
+def test_edited_entry_in_an_archived_bundle_is_named(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     path = tmp_path / "old" / "tile" / "entries" / "001"
     entries = merkle_log.unbundle(path.read_bytes())
@@ -238,7 +238,7 @@ def test_an_edited_entry_in_an_archived_bundle_is_named(grown: Vault, tmp_path: 
 
 @pytest.mark.requirement("audit-archive", "audit-bits")
 @pytest.mark.parametrize("step", [2503, pytest.param(101, marks=pytest.mark.long)])
-def test_a_flipped_bit_of_an_archived_bundle_is_found(grown: Vault, tmp_path: Path, step: int) -> None:
+def test_flipped_bit_of_an_archived_bundle_is_found(grown: Vault, tmp_path: Path, step: int) -> None:
     grown.audit.archive(tmp_path / "old")
     path = tmp_path / "old" / "tile" / "entries" / "000"
     whole = path.read_bytes()
@@ -251,9 +251,7 @@ def test_a_flipped_bit_of_an_archived_bundle_is_found(grown: Vault, tmp_path: Pa
 
 @pytest.mark.requirement("audit-archive", "audit-verify")
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty", "too many"])
-def test_a_damaged_bundle_is_named_and_the_vault_itself_is_still_sound(
-    grown: Vault, tmp_path: Path, damage: str
-) -> None:
+def test_damaged_bundle_is_named_and_the_vault_itself_is_still_sound(grown: Vault, tmp_path: Path, damage: str) -> None:
     grown.audit.archive(tmp_path / "old")
     path = tmp_path / "old" / "tile" / "entries" / "000"
     whole = path.read_bytes()
@@ -265,7 +263,7 @@ def test_a_damaged_bundle_is_named_and_the_vault_itself_is_still_sound(
 
 
 @pytest.mark.requirement("audit-archive")
-def test_the_archive_of_another_vault_is_found(grown: Vault, tmp_path: Path, clock: Clock) -> None:
+def test_archive_of_another_vault_is_found(grown: Vault, tmp_path: Path, clock: Clock) -> None:
     grown.audit.archive(tmp_path / "old")
     with strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other keys"), now=clock) as other:
         fill(other, 700)
@@ -277,7 +275,7 @@ def test_the_archive_of_another_vault_is_found(grown: Vault, tmp_path: Path, clo
 
 
 @pytest.mark.requirement("audit-archive")
-def test_a_vault_with_a_flaw_is_not_archived(grown: Vault, tmp_path: Path) -> None:
+def test_vault_with_a_flaw_is_not_archived(grown: Vault, tmp_path: Path) -> None:
     edit(tmp_path / "vault", "UPDATE objects SET body = x'00' WHERE name = ?", _line(tmp_path / "vault"))
     before = stored_entries(tmp_path / "vault")
     assert reason(lambda: grown.audit.archive(tmp_path / "old")) == "tampered"
@@ -352,7 +350,7 @@ def test_archiving_beside_a_reader_names_what_removes_the_entries_for_good(grown
 
 
 @pytest.mark.requirement("audit-archive")
-def test_an_archiving_interrupted_before_the_entries_left_is_finished_by_the_next(
+def test_archiving_interrupted_before_the_entries_left_is_finished_by_the_next(
     grown: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Interrupted(Exception):

@@ -69,7 +69,7 @@ def test_fields_stand_in_one_order_and_defaults_are_absent() -> None:
 
 
 @pytest.mark.parametrize("entry", [FULL, SMALL], ids=["full", "small"])
-def test_an_entry_reads_back(entry: Entry) -> None:
+def test_entry_reads_back(entry: Entry) -> None:
     assert decode_entry(entry.encoded()) == entry
 
 
@@ -116,7 +116,7 @@ def test_every_flipped_bit_of_an_entry_is_refused_or_makes_another_entry_with_an
         SMALL.encoded()[:-1] + b',"objects":[["t","d","s","x"]]}',
     ],
 )
-def test_an_entry_that_is_not_written_in_the_one_way_is_refused(data: bytes) -> None:
+def test_entry_that_is_not_written_in_the_one_way_is_refused(data: bytes) -> None:
     assert _refused(data)
 
 
@@ -139,7 +139,7 @@ def test_every_entry_has_one_encoding(entry: Entry) -> None:
     assert decode_entry(data).encoded() == data
 
 
-def test_an_entry_larger_than_a_bundle_can_hold_is_not_written() -> None:
+def test_entry_larger_than_a_bundle_can_hold_is_not_written() -> None:
     room = ENTRY_LIMIT - len(Entry(v=1, time=Millis(1), op="x", decision=Decision.ALLOW, detail="").encoded()) - 12
     largest = Entry(v=1, time=Millis(1), op="x", decision=Decision.ALLOW, detail="d" * room)
     assert len(largest.encoded()) == ENTRY_LIMIT == 65_535

@@ -67,7 +67,7 @@ def test_no_entry_holds_a_text_query_token_name_or_locator(vault: Vault, tmp_pat
 
 
 @pytest.mark.requirement("audit-private")
-def test_an_entry_names_namespaces_and_objects_by_tags_that_need_the_actors_key(vault: Vault, cap: Token) -> None:
+def test_entry_names_namespaces_and_objects_by_tags_that_need_the_actors_key(vault: Vault, cap: Token) -> None:
     """Two actors who do the same leave nothing in common but the operation."""
     other = vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES)
     for token in (cap, other):
@@ -128,7 +128,7 @@ def test_after_an_erasure_no_key_that_is_left_gives_the_actors_tags(vault: Vault
 
 
 @pytest.mark.requirement("audit-unlinkable")
-def test_an_erased_namespace_keeps_the_actors_tag_and_nothing_else_changes(vault: Vault, cap: Token) -> None:
+def test_erased_namespace_keeps_the_actors_tag_and_nothing_else_changes(vault: Vault, cap: Token) -> None:
     vault.memory(cap).put("before", namespace="travel")
     vault.memory(cap).erase(["travel"])
     vault.memory(cap).put("after", namespace="travel")
@@ -148,7 +148,7 @@ def test_after_an_erasure_no_cap_record_says_whose_a_logged_link_was(vault: Vaul
 
 
 @pytest.mark.requirement("audit-unlinkable", "erase-copies")
-def test_a_copy_made_before_still_links_with_the_old_root_and_not_after_rotation(
+def test_copy_made_before_still_links_with_the_old_root_and_not_after_rotation(
     vault: Vault, cap: Token, keys: FileKeys, tmp_path: Path, clock: Clock
 ) -> None:
     """The promise that the documents make: an earlier copy is closed by replacing the root, and by nothing less."""

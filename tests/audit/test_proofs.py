@@ -43,7 +43,7 @@ def test_every_entry_is_proven_to_a_second_implementation(vault: Vault, cap: Tok
 
 
 @pytest.mark.requirement("audit-prove")
-def test_the_only_entry_of_a_new_vault_is_proven(vault: Vault, tmp_path: Path) -> None:
+def test_only_entry_of_a_new_vault_is_proven(vault: Vault, tmp_path: Path) -> None:
     (first,) = stored_entries(tmp_path / "vault")
     assert rfc.check_proof(vault.audit.prove(0), first, vault.audit.verifier_key).size == 1
 
@@ -55,7 +55,7 @@ def test_nothing_outside_the_log_is_proven(vault: Vault, index: int) -> None:
 
 
 @pytest.mark.requirement("audit-prove")
-def test_a_proof_stays_good_when_the_log_grows(vault: Vault, tmp_path: Path) -> None:
+def test_proof_stays_good_when_the_log_grows(vault: Vault, tmp_path: Path) -> None:
     fill(vault, 10)
     entries, text = stored_entries(tmp_path / "vault"), vault.audit.prove(3)
     fill(vault, 300)
@@ -64,7 +64,7 @@ def test_a_proof_stays_good_when_the_log_grows(vault: Vault, tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("audit-prove")
-def test_a_proof_of_another_vault_does_not_check_here(vault: Vault, tmp_path: Path, clock: Clock) -> None:
+def test_proof_of_another_vault_does_not_check_here(vault: Vault, tmp_path: Path, clock: Clock) -> None:
     with strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other keys"), now=clock) as other:
         (first,) = stored_entries(tmp_path / "other")
         text = other.audit.prove(0)
@@ -89,7 +89,7 @@ def test_checkpoints_are_signed_and_each_continues_the_one_before(vault: Vault, 
         merkle_log.check_consistency(old.size, old.root, new.size, new.root, proof)
 
 
-def test_a_checkpoint_is_kept_beside_the_keys(vault: Vault, keys: FileKeys) -> None:
+def test_checkpoint_is_kept_beside_the_keys(vault: Vault, keys: FileKeys) -> None:
     fill(vault, 3)
     note = vault.audit.checkpoint()
     assert (keys.directory / "checkpoint").read_text(encoding="utf-8") == note
@@ -109,7 +109,7 @@ with strongroom.open(place, keys=FileKeys(keys), now=lambda: int(now)) as vault:
 """
 
 
-def test_the_witness_and_an_export_do_not_depend_on_the_locale(vault: Vault, tmp_path: Path, clock: Clock) -> None:
+def test_witness_and_an_export_do_not_depend_on_the_locale(vault: Vault, tmp_path: Path, clock: Clock) -> None:
     """A note holds a character outside ASCII, and a service often runs under the C locale."""
     arguments = [str(tmp_path / "vault"), str(tmp_path / "keys"), str(tmp_path / "out"), str(clock.millis)]
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -124,7 +124,7 @@ def test_the_witness_and_an_export_do_not_depend_on_the_locale(vault: Vault, tmp
 
 @pytest.mark.requirement("audit-prove")
 @pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 512, 700])
-def test_an_export_is_what_tlog_tiles_says(vault: Vault, tmp_path: Path, size: int) -> None:
+def test_export_is_what_tlog_tiles_says(vault: Vault, tmp_path: Path, size: int) -> None:
     fill(vault, size - 1)
     assert vault.audit.export(tmp_path / "out") == size
     entries = stored_entries(tmp_path / "vault")
@@ -136,7 +136,7 @@ def test_an_export_is_what_tlog_tiles_says(vault: Vault, tmp_path: Path, size: i
 
 
 @pytest.mark.requirement("audit-prove")
-def test_an_export_over_an_older_one_adds_what_is_new(vault: Vault, tmp_path: Path) -> None:
+def test_export_over_an_older_one_adds_what_is_new(vault: Vault, tmp_path: Path) -> None:
     for grown in (10, 300, 300):
         fill(vault, grown)
         vault.audit.export(tmp_path / "out")
@@ -147,7 +147,7 @@ def test_an_export_over_an_older_one_adds_what_is_new(vault: Vault, tmp_path: Pa
     assert rfc.open_note(files["checkpoint"].decode(), vault.audit.verifier_key).size == 611
 
 
-def test_an_export_that_cannot_be_written_is_unavailable_and_not_a_bare_error(vault: Vault, tmp_path: Path) -> None:
+def test_export_that_cannot_be_written_is_unavailable_and_not_a_bare_error(vault: Vault, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file where the directory should be")
     assert reason(lambda: vault.audit.export(tmp_path / "out")) == "store_unavailable"
 

@@ -35,7 +35,7 @@ def _witness(keys: FileKeys) -> bytes:
 
 
 @pytest.mark.requirement("audit-restore")
-def test_a_rollback_is_accepted_once_recorded_and_not_found_again(restored: Path, keys: FileKeys, clock: Clock) -> None:
+def test_rollback_is_accepted_once_recorded_and_not_found_again(restored: Path, keys: FileKeys, clock: Clock) -> None:
     seen = _witness(keys).decode().split("\n")
     with strongroom.open(restored, keys=keys, now=clock) as vault:
         assert flaws(vault.audit.verify()) == {Flaw.LOG_ROLLED_BACK}
@@ -56,7 +56,7 @@ def test_a_rollback_is_accepted_once_recorded_and_not_found_again(restored: Path
 
 
 @pytest.mark.requirement("audit-restore")
-def test_a_restored_vault_that_was_used_before_it_was_accepted_is_accepted_too(
+def test_restored_vault_that_was_used_before_it_was_accepted_is_accepted_too(
     restored: Path, keys: FileKeys, clock: Clock
 ) -> None:
     with strongroom.open(restored, keys=keys, now=clock) as vault:
@@ -69,7 +69,7 @@ def test_a_restored_vault_that_was_used_before_it_was_accepted_is_accepted_too(
 
 @pytest.mark.requirement("audit-restore")
 @pytest.mark.parametrize("damage", ["object", "entry", "extra"])
-def test_a_rollback_with_any_other_flaw_is_not_accepted(
+def test_rollback_with_any_other_flaw_is_not_accepted(
     restored: Path, keys: FileKeys, clock: Clock, damage: str
 ) -> None:
     line = next(name for name in stored_objects(restored) if "/lines/" in name)
@@ -87,7 +87,7 @@ def test_a_rollback_with_any_other_flaw_is_not_accepted(
 
 
 @pytest.mark.requirement("audit-restore")
-def test_an_unusable_witness_is_not_accepted_away(restored: Path, keys: FileKeys, clock: Clock) -> None:
+def test_unusable_witness_is_not_accepted_away(restored: Path, keys: FileKeys, clock: Clock) -> None:
     (keys.directory / "checkpoint").write_bytes(b"garbage")
     before = stored_entries(restored)
     with strongroom.open(restored, keys=keys, now=clock) as vault:
@@ -104,7 +104,7 @@ def test_where_nothing_was_rolled_back_there_is_nothing_to_accept(vault: Vault) 
 
 
 @pytest.mark.requirement("audit-restore")
-def test_a_second_restore_is_found_again(restored: Path, keys: FileKeys, tmp_path: Path, clock: Clock) -> None:
+def test_second_restore_is_found_again(restored: Path, keys: FileKeys, tmp_path: Path, clock: Clock) -> None:
     with strongroom.open(restored, keys=keys, now=clock) as vault:
         vault.audit.accept_restore()
     restore(tmp_path / "backup", restored)

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault
+from strongroom import FileKeys, NewLine, Token, Vault
 from strongroom.audit import Flaw, VerificationReport, Witness
 from strongroom.audit.entry import decode_entry
 from strongroom.caps.chain import parse
@@ -103,7 +104,7 @@ def _rewritten(place: Path, number: int) -> bytes:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_untouched_vault_has_no_flaw(closed: Closed) -> None:
+def test_untouched_vault_has_no_flaw(closed: Closed) -> None:
     report = closed.verify()
     assert report.findings == ()
     assert report.size == closed.size
@@ -115,7 +116,7 @@ def test_an_untouched_vault_has_no_flaw(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify", "audit-bits")
-def test_an_edited_entry_is_named(closed: Closed) -> None:
+def test_edited_entry_is_named(closed: Closed) -> None:
     edit(
         closed.place,
         "UPDATE entries SET entry = ? WHERE number = ?",
@@ -127,7 +128,7 @@ def test_an_edited_entry_is_named(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_edited_entry_about_objects_leaves_those_objects_unexplained(closed: Closed) -> None:
+def test_edited_entry_about_objects_leaves_those_objects_unexplained(closed: Closed) -> None:
     edit(
         closed.place, "UPDATE entries SET entry = ? WHERE number = ?", _rewritten(closed.place, closed.put), closed.put
     )
@@ -139,7 +140,7 @@ def test_an_edited_entry_about_objects_leaves_those_objects_unexplained(closed: 
 
 @pytest.mark.requirement("audit-verify", "audit-bits")
 @pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.long)])
-def test_a_flipped_bit_of_any_stored_entry_is_found(closed: Closed, step: int) -> None:
+def test_flipped_bit_of_any_stored_entry_is_found(closed: Closed, step: int) -> None:
     whole = stored_entries(closed.place)
     with closed.open() as vault:
         for number, data in enumerate(whole):
@@ -163,13 +164,13 @@ def _edit_with_leaf(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_entry_edited_together_with_its_hash_does_not_add_up_to_the_head(closed: Closed) -> None:
+def test_entry_edited_together_with_its_hash_does_not_add_up_to_the_head(closed: Closed) -> None:
     _edit_with_leaf(closed)
     assert flaws(closed.verify()) == {Flaw.LOG_EDITED}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_entry_edited_together_with_its_hash_is_no_continuation_of_what_was_seen(closed: Closed) -> None:
+def test_entry_edited_together_with_its_hash_is_no_continuation_of_what_was_seen(closed: Closed) -> None:
     with closed.open() as vault:
         vault.audit.checkpoint()
     _edit_with_leaf(closed)
@@ -177,7 +178,7 @@ def test_an_entry_edited_together_with_its_hash_is_no_continuation_of_what_was_s
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_edited_hash_is_found(closed: Closed) -> None:
+def test_edited_hash_is_found(closed: Closed) -> None:
     edit(closed.place, "UPDATE entries SET leaf = ? WHERE number = ?", bytes(32), closed.listed)
     assert flaws(closed.verify()) == {Flaw.ENTRY_EDITED, Flaw.LOG_EDITED}
 
@@ -192,28 +193,28 @@ def test_two_entries_that_changed_places_are_found(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_missing_last_entry_is_a_truncation(closed: Closed) -> None:
+def test_missing_last_entry_is_a_truncation(closed: Closed) -> None:
     edit(closed.place, "DELETE FROM entries WHERE number = ?", closed.size - 1)
     (finding,) = closed.verify().findings
     assert (finding.flaw, finding.entry) == (Flaw.LOG_TRUNCATED, closed.size - 1)
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_missing_entry_in_the_middle_is_named(closed: Closed) -> None:
+def test_missing_entry_in_the_middle_is_named(closed: Closed) -> None:
     edit(closed.place, "DELETE FROM entries WHERE number = ?", closed.listed)
     (finding,) = closed.verify().findings
     assert (finding.flaw, finding.entry) == (Flaw.ENTRY_MISSING, closed.listed)
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_emptied_entry_that_was_never_archived_is_missing(closed: Closed) -> None:
+def test_emptied_entry_that_was_never_archived_is_missing(closed: Closed) -> None:
     edit(closed.place, "UPDATE entries SET entry = NULL WHERE number = ?", closed.listed)
     (finding,) = closed.verify().findings
     assert (finding.flaw, finding.entry) == (Flaw.ENTRY_MISSING, closed.listed)
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_entry_behind_the_end_is_extra(closed: Closed) -> None:
+def test_entry_behind_the_end_is_extra(closed: Closed) -> None:
     said = stored_entries(closed.place)[closed.listed]
     edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size, merkle_log.leaf_hash(said), said)
     (finding,) = closed.verify().findings
@@ -221,7 +222,7 @@ def test_an_entry_behind_the_end_is_extra(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_entry_far_behind_the_end_is_extra(closed: Closed) -> None:
+def test_entry_far_behind_the_end_is_extra(closed: Closed) -> None:
     said = stored_entries(closed.place)[closed.listed]
     edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size + 7, merkle_log.leaf_hash(said), said)
     assert flaws(closed.verify()) == {Flaw.ENTRY_EXTRA}
@@ -240,20 +241,20 @@ def _forge_head(place: Path, size: int) -> None:
 
 
 @pytest.mark.requirement("audit-verify", "bad-object")
-def test_a_vault_whose_head_was_forged_while_it_was_closed_does_not_open(closed: Closed) -> None:
+def test_vault_whose_head_was_forged_while_it_was_closed_does_not_open(closed: Closed) -> None:
     _forge_head(closed.place, closed.size - 1)
     assert reason(closed.open) == "tampered"
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_head_forged_under_an_open_vault_is_named(closed: Closed) -> None:
+def test_head_forged_under_an_open_vault_is_named(closed: Closed) -> None:
     with closed.open() as vault:
         _forge_head(closed.place, closed.size - 1)
         assert flaws(vault.audit.verify()) == {Flaw.HEAD_FORGED}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_head_whose_size_does_not_fit_its_hashes_is_named_and_not_only_refused(closed: Closed) -> None:
+def test_head_whose_size_does_not_fit_its_hashes_is_named_and_not_only_refused(closed: Closed) -> None:
     with closed.open() as vault:
         edit(closed.place, "UPDATE head SET size = size - 1")
         assert Flaw.HEAD_FORGED in flaws(vault.audit.verify())
@@ -261,14 +262,14 @@ def test_a_head_whose_size_does_not_fit_its_hashes_is_named_and_not_only_refused
 
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("column", ["mac = zeroblob(32)", "time = time + 1", "version = version - 1"])
-def test_an_edited_head_is_named(closed: Closed, column: str) -> None:
+def test_edited_head_is_named(closed: Closed, column: str) -> None:
     with closed.open() as vault:
         edit(closed.place, f"UPDATE head SET {column}")
         assert flaws(vault.audit.verify()) == {Flaw.HEAD_FORGED}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_forged_head_is_never_signed(closed: Closed, tmp_path: Path) -> None:
+def test_forged_head_is_never_signed(closed: Closed, tmp_path: Path) -> None:
     """A signature on it would make the forgery good for everybody else."""
     said = _rewritten(closed.place, closed.listed)
     with closed.open() as vault:
@@ -292,7 +293,7 @@ def test_nothing_is_written_on_top_of_a_forged_head(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_older_head_of_its_own_leaves_entries_and_objects_behind_its_end(closed: Closed, tmp_path: Path) -> None:
+def test_older_head_of_its_own_leaves_entries_and_objects_behind_its_end(closed: Closed, tmp_path: Path) -> None:
     copy(closed.place, tmp_path / "older")
     with closed.open() as vault:
         vault.audit.checkpoint()
@@ -307,13 +308,13 @@ def test_an_older_head_of_its_own_leaves_entries_and_objects_behind_its_end(clos
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_deleted_object_is_missing(closed: Closed) -> None:
+def test_deleted_object_is_missing(closed: Closed) -> None:
     edit(closed.place, "DELETE FROM objects WHERE name = ?", closed.line)
     assert flaws(closed.verify()) == {Flaw.OBJECT_MISSING}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_object_turned_into_a_tombstone_is_missing(closed: Closed) -> None:
+def test_object_turned_into_a_tombstone_is_missing(closed: Closed) -> None:
     edit(closed.place, "UPDATE objects SET body = NULL WHERE name = ?", closed.line)
     report = closed.verify()
     assert flaws(report) == {Flaw.OBJECT_MISSING}
@@ -321,7 +322,7 @@ def test_an_object_turned_into_a_tombstone_is_missing(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify", "bad-object")
-def test_an_altered_object_is_named(closed: Closed) -> None:
+def test_altered_object_is_named(closed: Closed) -> None:
     body = objects(closed.place)[closed.line]
     assert body is not None
     edit(closed.place, "UPDATE objects SET body = ? WHERE name = ?", body[:-1] + bytes([body[-1] ^ 1]), closed.line)
@@ -359,7 +360,7 @@ def _next_id(name: str) -> str:
     ],
     ids=["a line", "a cap", "of the vault", "of nobody", "of an unknown actor", "keys that do not open"],
 )
-def test_an_added_object_is_named(closed: Closed, name: Callable[[str], str], flaw: Flaw) -> None:
+def test_added_object_is_named(closed: Closed, name: Callable[[str], str], flaw: Flaw) -> None:
     added = name(closed.line)
     edit(closed.place, "INSERT INTO objects SELECT -1, ?, body FROM objects WHERE name = ?", added, closed.line)
     (finding,) = closed.verify().findings
@@ -367,7 +368,7 @@ def test_an_added_object_is_named(closed: Closed, name: Callable[[str], str], fl
 
 
 @pytest.mark.requirement("audit-verify", "forget-stays")
-def test_a_forgotten_line_that_is_back_is_named(closed: Closed) -> None:
+def test_forgotten_line_that_is_back_is_named(closed: Closed) -> None:
     edit(closed.place, "UPDATE objects SET body = x'01' WHERE name = ?", closed.tombstone)
     report = closed.verify()
     assert flaws(report) == {Flaw.OBJECT_REVIVED}
@@ -375,25 +376,25 @@ def test_a_forgotten_line_that_is_back_is_named(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify", "forget-stays")
-def test_a_removed_tombstone_is_missing(closed: Closed) -> None:
+def test_removed_tombstone_is_missing(closed: Closed) -> None:
     edit(closed.place, "DELETE FROM objects WHERE name = ?", closed.tombstone)
     assert flaws(closed.verify()) == {Flaw.OBJECT_MISSING}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_removed_revocation_is_missing(closed: Closed) -> None:
+def test_removed_revocation_is_missing(closed: Closed) -> None:
     edit(closed.place, "DELETE FROM objects WHERE name = ?", closed.revoked)
     assert flaws(closed.verify()) == {Flaw.OBJECT_MISSING}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_revocation_that_nobody_logged_is_extra(closed: Closed) -> None:
+def test_revocation_that_nobody_logged_is_extra(closed: Closed) -> None:
     edit(closed.place, "INSERT INTO objects VALUES (-1, ?, x'')", "vault/revoked/" + "0" * 64)
     assert flaws(closed.verify()) == {Flaw.OBJECT_EXTRA}
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_edited_format_record_is_altered(closed: Closed) -> None:
+def test_edited_format_record_is_altered(closed: Closed) -> None:
     record = json.loads(objects(closed.place)["vault/format"] or b"")
     body = json.dumps(record | {"created": 1}).encode()
     edit(closed.place, "UPDATE objects SET body = ? WHERE name = 'vault/format'", body)
@@ -410,7 +411,7 @@ def _of_another_root(body: bytes) -> bytes:
 
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("damage", [_altered, _of_another_root, lambda _: b"", lambda _: None])
-def test_an_actors_keys_that_do_not_open_are_altered_and_verify_goes_on(
+def test_actors_keys_that_do_not_open_are_altered_and_verify_goes_on(
     closed: Closed, damage: Callable[[bytes], bytes | None]
 ) -> None:
     name = "/".join(closed.line.split("/")[:2]) + "/keys"
@@ -431,7 +432,7 @@ def test_removed_keys_of_an_actor_are_missing_and_its_objects_unexplained(closed
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_head_set_back_to_an_older_version_hides_no_edited_object(closed: Closed) -> None:
+def test_head_set_back_to_an_older_version_hides_no_edited_object(closed: Closed) -> None:
     """What changed after the head's version counts as changed meanwhile, and is left to the next run."""
     edit(closed.place, "UPDATE head SET version = 0")
     edit(closed.place, "UPDATE objects SET body = x'01' WHERE name = ?", closed.line)
@@ -464,7 +465,7 @@ def _lived_on(closed: Closed, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_older_copy_of_the_whole_vault_is_a_rollback(closed: Closed, tmp_path: Path) -> None:
+def test_older_copy_of_the_whole_vault_is_a_rollback(closed: Closed, tmp_path: Path) -> None:
     _lived_on(closed, tmp_path)
     report = closed.verify()
     assert flaws(report) == {Flaw.LOG_ROLLED_BACK}
@@ -475,7 +476,7 @@ def test_an_older_copy_of_the_whole_vault_is_a_rollback(closed: Closed, tmp_path
 
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("more", [2, 3, 9])
-def test_an_older_copy_that_grew_past_what_was_seen_is_a_fork(closed: Closed, tmp_path: Path, more: int) -> None:
+def test_older_copy_that_grew_past_what_was_seen_is_a_fork(closed: Closed, tmp_path: Path, more: int) -> None:
     """The lost part was two entries long, so the first case is exactly as long as what was seen."""
     _lived_on(closed, tmp_path)
     with closed.open() as vault:
@@ -492,7 +493,7 @@ def test_an_older_copy_that_grew_past_what_was_seen_is_a_fork(closed: Closed, tm
 
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\xff\xfe", b"a\n1\nAAAA\n\n\xe2\x80\x94 a AAAA\n"])
-def test_a_witness_that_is_no_checkpoint_is_named_and_left_alone(closed: Closed, content: bytes) -> None:
+def test_witness_that_is_no_checkpoint_is_named_and_left_alone(closed: Closed, content: bytes) -> None:
     path = closed.keys.directory / "checkpoint"
     path.write_bytes(content)
     assert flaws(closed.verify()) == {Flaw.WITNESS_INVALID}
@@ -513,14 +514,14 @@ def test_every_flipped_bit_of_the_witness_is_named(closed: Closed) -> None:
 
 
 @pytest.mark.requirement("audit-verify")
-def test_the_witness_of_another_vault_is_named(closed: Closed, tmp_path: Path, clock: Clock) -> None:
+def test_witness_of_another_vault_is_named(closed: Closed, tmp_path: Path, clock: Clock) -> None:
     strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other keys"), now=clock).close()
     path = closed.keys.directory / "checkpoint"
     path.write_bytes((tmp_path / "other keys" / "checkpoint").read_bytes())
     assert flaws(closed.verify()) == {Flaw.WITNESS_INVALID}
 
 
-def test_a_clean_verification_is_what_was_seen_from_then_on(closed: Closed) -> None:
+def test_clean_verification_is_what_was_seen_from_then_on(closed: Closed) -> None:
     path = closed.keys.directory / "checkpoint"
     assert path.read_text().split("\n")[1] == "1"
     report = closed.verify()
@@ -528,7 +529,7 @@ def test_a_clean_verification_is_what_was_seen_from_then_on(closed: Closed) -> N
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_verification_with_findings_is_not_what_was_seen(closed: Closed) -> None:
+def test_verification_with_findings_is_not_what_was_seen(closed: Closed) -> None:
     path = closed.keys.directory / "checkpoint"
     before = path.read_bytes()
     edit(closed.place, "DELETE FROM objects WHERE name = ?", closed.line)
@@ -536,7 +537,7 @@ def test_a_verification_with_findings_is_not_what_was_seen(closed: Closed) -> No
     assert path.read_bytes() == before
 
 
-def test_a_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_path: Path) -> None:
+def test_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_path: Path) -> None:
     elsewhere = Witness(tmp_path / "a" / "b" / "seen")
     with strongroom.open(closed.place, keys=closed.keys, witness=elsewhere, now=closed.clock) as vault:
         vault.audit.checkpoint(first=True)
@@ -547,10 +548,25 @@ def test_a_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_pa
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_vault_that_does_not_open_can_still_be_verified(closed: Closed) -> None:
+def test_vault_that_does_not_open_can_still_be_verified(closed: Closed) -> None:
     witnessed = (closed.keys.directory / "checkpoint").read_bytes()
     assert strongroom.verify(closed.place, keys=closed.keys).ok
     _forge_head(closed.place, closed.size - 1)
     assert reason(closed.open) == "tampered"
     assert flaws(strongroom.verify(closed.place, keys=closed.keys)) == {Flaw.HEAD_FORGED}
     assert (closed.keys.directory / "checkpoint").read_bytes() == witnessed
+
+
+@pytest.mark.requirement("pages-derived", "bad-object")
+def test_object_planted_for_an_actor_that_never_was_is_named_and_stops_no_rotation(
+    vault: Vault, cap: Token, keys: FileKeys, clock: Clock, tmp_path: Path
+) -> None:
+    vault.memory(cap).put_many([NewLine(text="a line", namespace="travel")])
+    planted = f"actors/{'a' * 32}/memory/{'b' * 32}/derived/x"
+    (found,) = tmp_path.rglob("vault.db")
+    with apsw.Connection(str(found)) as connection:
+        connection.execute("INSERT INTO objects (version, name, body) VALUES (-1, ?, x'00')", (planted,))
+    report = vault.audit.look()
+    assert [finding.flaw.value for finding in report.findings] == ["object_extra"]
+    vault.rotate_root()
+    assert [hit.text for hit in vault.memory(cap).get("a line")] == ["a line"]

@@ -29,7 +29,7 @@ def rolled_back(vault: Vault, keys: FileKeys, tmp_path: Path, clock: Clock) -> P
     return place
 
 
-def test_a_roll_back_without_a_witness_is_not_ok_however_often_it_is_looked_at(
+def test_roll_back_without_a_witness_is_not_ok_however_often_it_is_looked_at(
     rolled_back: Path, keys: FileKeys, clock: Clock
 ) -> None:
     assert not strongroom.verify(rolled_back, keys=keys).ok
@@ -40,7 +40,7 @@ def test_a_roll_back_without_a_witness_is_not_ok_however_often_it_is_looked_at(
     assert not (keys.directory / "checkpoint").exists()
 
 
-def test_a_copy_of_the_checkpoint_kept_elsewhere_names_the_roll_back(
+def test_copy_of_the_checkpoint_kept_elsewhere_names_the_roll_back(
     rolled_back: Path, keys: FileKeys, clock: Clock, tmp_path: Path
 ) -> None:
     (tmp_path / "kept-elsewhere").rename(keys.directory / "checkpoint")
@@ -64,13 +64,13 @@ def test_no_daily_work_begins_a_witness(
     assert not (keys.directory / "checkpoint").exists()
 
 
-def test_there_is_nothing_to_accept_where_nothing_was_seen(rolled_back: Path, keys: FileKeys, clock: Clock) -> None:
+def test_acceptance_without_a_checkpoint_is_refused(rolled_back: Path, keys: FileKeys, clock: Clock) -> None:
     with strongroom.open(rolled_back, keys=keys, now=clock) as vault:
         assert reason(vault.audit.accept_restore) == "invalid_request"
         vault.audit.checkpoint(first=True)
         assert vault.audit.verify().ok
 
 
-def test_a_new_vault_is_seen_from_its_first_entry_on(vault: Vault) -> None:
+def test_new_vault_is_seen_from_its_first_entry_on(vault: Vault) -> None:
     report = vault.audit.verify()
     assert (report.ok, report.seen_before) == (True, 1)

@@ -104,7 +104,7 @@ class Life:
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 90), *(pytest.param(seed, 400, marks=pytest.mark.long) for seed in range(2, 8))]
 )
-def test_a_busy_vault_has_no_flaw(vault: Vault, clock: Clock, reopen: Reopen, seed: int, steps: int) -> None:
+def test_busy_vault_has_no_flaw(vault: Vault, clock: Clock, reopen: Reopen, seed: int, steps: int) -> None:
     life = Life(vault, clock, seed)
     for number in range(steps):
         life.step()
@@ -119,7 +119,7 @@ def test_a_busy_vault_has_no_flaw(vault: Vault, clock: Clock, reopen: Reopen, se
 
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.long)])
-def test_a_vault_with_large_batches_and_forgets_has_no_flaw(vault: Vault, cap: Token, count: int) -> None:
+def test_vault_with_large_batches_and_forgets_has_no_flaw(vault: Vault, cap: Token, count: int) -> None:
     """More objects than one entry names, and more lines than one portion of a forget takes."""
     memory = vault.memory(cap)
     for start in range(0, count, 256):
@@ -233,7 +233,7 @@ MEANWHILE = [
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("what", MEANWHILE, ids=lambda what: what.__name__)
 @pytest.mark.parametrize("when", ["first", "last"])
-def test_what_happens_during_the_walk_is_no_flaw(
+def test_changes_during_the_walk_are_no_flaw(
     vault: Vault, cap: Token, reopen: Reopen, what: Callable[[Vault, Token], None], when: str
 ) -> None:
     """The other vault acts after the head was read, at the first or the last step of going through the log."""
@@ -269,7 +269,7 @@ class Overtaken(Witness):
 
 
 @pytest.mark.requirement("audit-verify")
-def test_a_checkpoint_that_another_process_keeps_meanwhile_is_no_rollback(
+def test_checkpoint_that_another_process_keeps_meanwhile_is_no_rollback(
     vault: Vault, cap: Token, tmp_path: Path, keys: strongroom.FileKeys, clock: Clock
 ) -> None:
     def overtake() -> None:
@@ -320,7 +320,7 @@ def test_every_object_in_the_store_is_in_the_log(vault: Vault, cap: Token, tmp_p
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_erased_actor_leaves_nothing_to_reconcile(vault: Vault, cap: Token, tmp_path: Path) -> None:
+def test_erased_actor_leaves_nothing_to_reconcile(vault: Vault, cap: Token, tmp_path: Path) -> None:
     vault.memory(cap).put("Trip to Chengdu", namespace="travel")
     vault.erase("local/alice")
     assert not [name for name in stored_objects(tmp_path / "vault") if name.startswith("actors/")]
@@ -329,7 +329,7 @@ def test_an_erased_actor_leaves_nothing_to_reconcile(vault: Vault, cap: Token, t
 
 
 @pytest.mark.requirement("audit-verify")
-def test_an_erased_actors_object_that_is_back_is_extra(vault: Vault, cap: Token, tmp_path: Path) -> None:
+def test_erased_actors_object_that_is_back_is_extra(vault: Vault, cap: Token, tmp_path: Path) -> None:
     vault.memory(cap).put("Trip to Chengdu", namespace="travel")
     kept = {name: body for name, body in stored_objects(tmp_path / "vault").items() if name.startswith("actors/")}
     vault.erase("local/alice")

@@ -56,7 +56,7 @@ def test_dropping_or_doubling_any_character_is_refused(token: str) -> None:
 
 
 @pytest.mark.requirement("cap-bits")
-def test_what_is_accepted_re_serialises_to_itself(token: str) -> None:
+def test_accepted_bytes_re_serialise_to_themselves(token: str) -> None:
     verified(token)
     chain = parse(token)
     parts = [f"{HEADER}.{b64(encode(link.claims))}.{b64(link.signature)}" for link in chain.links]
@@ -71,7 +71,7 @@ def test_garbage_is_refused(text: str) -> None:
 
 @pytest.mark.requirement("cap-bits")
 @pytest.mark.parametrize("thing", [b"bytes", 5, ["list"], {"a": 1}, object()])
-def test_what_is_no_text_is_refused(thing: object) -> None:
+def test_non_text_is_refused(thing: object) -> None:
     assert refusal(thing).reason == "cap_malformed"  # type: ignore[arg-type]
 
 

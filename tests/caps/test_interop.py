@@ -28,7 +28,7 @@ def _signed(payload: bytes, seed: bytes) -> str:
 
 
 @pytest.mark.requirement("cap-interop")
-def test_a_jose_library_verifies_link_0_with_the_issuer_key_and_link_1_with_the_key_in_cnf() -> None:
+def test_jose_library_verifies_link_0_with_the_issuer_key_and_link_1_with_the_key_in_cnf() -> None:
     token = narrow(mint(), ops=["get"])
     link, child, _ = token.split("~")
     start = jws.deserialize_compact(link, _public(public(ISSUER)), algorithms=["Ed25519"])
@@ -40,7 +40,7 @@ def test_a_jose_library_verifies_link_0_with_the_issuer_key_and_link_1_with_the_
 
 
 @pytest.mark.requirement("cap-interop")
-def test_a_jose_library_refuses_our_links_under_another_key() -> None:
+def test_jose_library_refuses_our_links_under_another_key() -> None:
     link, child, _ = narrow(mint()).split("~")
     for text, key in ((link, public(HOLDERS[0])), (child, public(ISSUER))):
         with pytest.raises(BadSignatureError):
@@ -56,7 +56,7 @@ def test_links_signed_by_a_jose_library_are_accepted() -> None:
 
 
 @pytest.mark.requirement("cap-interop")
-def test_a_jose_library_makes_the_same_bytes_as_mint() -> None:
+def test_jose_library_makes_the_same_bytes_as_mint() -> None:
     token = mint()
     link = token.split("~")[0]
     payload = jws.deserialize_compact(link, _public(public(ISSUER)), algorithms=["Ed25519"]).payload

@@ -79,14 +79,14 @@ def _encodings(point: Point) -> set[bytes]:
 SMALL = sorted(encoding for point in _small_points() for encoding in _encodings(point))
 
 
-def test_the_curve_arithmetic_agrees_with_a_real_key() -> None:
+def test_curve_arithmetic_agrees_with_a_real_key() -> None:
     base = next(point for point in _with_y(4 * pow(5, -1, P) % P) if point[0] % 2 == 0)
     assert _times(ORDER, base) == IDENTITY
     assert _plus(_times(3, base), _times(5, base)) == _times(8, base)
     assert [_encodings(base)] == [{bytes.fromhex("58" + "66" * 31)}]
 
 
-def test_there_are_eight_points_of_small_order_in_fourteen_encodings() -> None:
+def test_small_order_points_are_eight_in_fourteen_encodings() -> None:
     assert len(_small_points()) == 8
     assert all(_times(8, point) == IDENTITY for point in _small_points())
     orders = [next(n for n in (1, 2, 4, 8) if _times(n, point) == IDENTITY) for point in _small_points()]
@@ -94,20 +94,20 @@ def test_there_are_eight_points_of_small_order_in_fourteen_encodings() -> None:
     assert len(SMALL) == 14
 
 
-def test_the_vectors_hold_every_encoding() -> None:
+def test_vectors_hold_every_encoding() -> None:
     assert sorted(SMALL_ORDER.values()) == SMALL
 
 
 @pytest.mark.requirement("cap-small-order")
 @pytest.mark.parametrize("key", SMALL, ids=lambda key: key.hex()[:4] + key.hex()[-4:])
-def test_a_small_order_holder_key_is_refused_in_every_link(key: bytes) -> None:
+def test_small_order_holder_key_is_refused_in_every_link(key: bytes) -> None:
     assert reason(joined([sign(ISSUER, first(cnf=cnf(key)))], HOLDERS[0])) == "cap_malformed"
     start = sign(ISSUER, first(cnf=cnf(public(HOLDERS[0]))))
     assert reason(joined([start, sign(HOLDERS[0], later(start, cnf=cnf(key)))], HOLDERS[1])) == "cap_malformed"
 
 
 @pytest.mark.requirement("cap-small-order")
-def test_a_link_signed_by_nobody_under_the_identity_is_refused() -> None:
+def test_link_signed_by_nobody_under_the_identity_is_refused() -> None:
     # Under the identity as key, R = S·B verifies for every message: a signature that needs no secret.
     start = sign(ISSUER, first(cnf=cnf(SMALL_ORDER["identity"])))
     header, payload, _ = sign(HOLDERS[0], later(start)).split(".")
@@ -117,7 +117,7 @@ def test_a_link_signed_by_nobody_under_the_identity_is_refused() -> None:
 
 
 @pytest.mark.requirement("cap-small-order")
-def test_a_key_beside_the_small_ones_is_not_refused_for_its_order() -> None:
+def test_key_beside_the_small_ones_is_not_refused_for_its_order() -> None:
     for key in [bytes.fromhex("58" + "66" * 31), public(HOLDERS[0]), *map(_neighbour, SMALL)]:
         link = sign(ISSUER, first(cnf=cnf(key)))
         assert parse(joined([link], HOLDERS[0])).links[0].holder_key == key
@@ -128,12 +128,12 @@ def _neighbour(key: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("key", [bytes([2]) + bytes(31), b"\xff" * 32, bytes([7]) + bytes(31), b"\xf0" + b"\xff" * 31])
-def test_a_holder_key_that_is_no_point_denies_and_never_crashes(key: bytes) -> None:
+def test_holder_key_that_is_no_point_denies_and_never_crashes(key: bytes) -> None:
     start = sign(ISSUER, first(cnf=cnf(key)))
     assert reason(joined([start], HOLDERS[0])) == "cap_holder_proof"
     assert reason(joined([start, sign(HOLDERS[0], later(start))])) == "cap_signature_invalid"
 
 
-def test_an_ordinary_holder_key_is_accepted() -> None:
+def test_ordinary_holder_key_is_accepted() -> None:
     link = sign(ISSUER, first(cnf=cnf(public(HOLDERS[0]))))
     assert verified(joined([link], HOLDERS[0])).links == (link_id(link),)

@@ -30,7 +30,7 @@ def no_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
 NINE = joined(chain({}, *[{}] * 8, delegable=True), HOLDERS[8])
 
 
-def test_the_stand_in_is_what_verification_uses(no_cryptography: None) -> None:
+def test_stand_in_is_what_verification_uses(no_cryptography: None) -> None:
     with pytest.raises(pytest.fail.Exception):
         verified(joined(chain({})))
 
@@ -47,7 +47,7 @@ def test_eight_links_are_accepted() -> None:
 
 
 @pytest.mark.requirement("cap-limits-first")
-def test_a_token_over_8_kib_is_refused_without_cryptography(no_cryptography: None) -> None:
+def test_token_over_8_kib_is_refused_without_cryptography(no_cryptography: None) -> None:
     _, sound = filled(cap.MAX_BYTES + 1)
     assert len(sound) == 8193
     for token in (sound, "x" * 8193, joined(chain({})) + "~" * 8192, NINE * 2):
@@ -55,14 +55,14 @@ def test_a_token_over_8_kib_is_refused_without_cryptography(no_cryptography: Non
 
 
 @pytest.mark.requirement("cap-limits-first")
-def test_a_token_of_exactly_8_kib_is_accepted() -> None:
+def test_token_of_exactly_8_kib_is_accepted() -> None:
     names, token = filled(cap.MAX_BYTES)
     assert len(token) == 8192
     assert verified(token).namespaces == set(names)
 
 
 @pytest.mark.requirement("cap-limits-first")
-def test_a_malformed_last_link_is_refused_without_cryptography(no_cryptography: None) -> None:
+def test_malformed_last_link_is_refused_without_cryptography(no_cryptography: None) -> None:
     (start,) = chain({}, delegable=True)
     bad = sign(HOLDERS[0], {**later(start), "unknown": 1})
     assert reason(joined([start, bad])) == "cap_malformed"
@@ -72,6 +72,6 @@ def test_a_malformed_last_link_is_refused_without_cryptography(no_cryptography: 
 
 
 @pytest.mark.requirement("cap-limits-first")
-def test_an_unknown_issuer_is_refused_without_cryptography(no_cryptography: None) -> None:
+def test_unknown_issuer_is_refused_without_cryptography(no_cryptography: None) -> None:
     token = sign(ISSUER, first(iss="0" * 16))
     assert reason(token) == "cap_signature_invalid"

@@ -194,7 +194,7 @@ def test_narrowing_to_what_the_cap_does_not_cover_is_refused_at_once(claims: dic
 
 
 @pytest.mark.requirement("cap-narrow")
-def test_a_cap_without_holder_key_cannot_be_narrowed() -> None:
+def test_cap_without_holder_key_cannot_be_narrowed() -> None:
     with pytest.raises(InvalidRequest):
         narrow(mint(holder_seed=None), ops=["get"])
 
@@ -211,14 +211,14 @@ def test_max_depth_allows_exactly_that_many_further_links(depth: int) -> None:
 
 
 @pytest.mark.requirement("cap-narrow")
-def test_a_later_link_lowers_the_depth_and_cannot_raise_it() -> None:
+def test_later_link_lowers_the_depth_and_cannot_raise_it() -> None:
     lowered = narrow(mint(max_depth=5), max_depth=1)
     assert verified(lowered).depth_left == 1
     assert verified(narrow(mint(max_depth=2), max_depth=7)).depth_left == 1
 
 
 @pytest.mark.requirement("cap-narrow")
-def test_a_chain_ends_at_eight_links() -> None:
+def test_chain_ends_at_eight_links() -> None:
     token = mint()
     for _ in range(MAX_LINKS - 1):
         token = narrow(token)
@@ -228,7 +228,7 @@ def test_a_chain_ends_at_eight_links() -> None:
 
 
 @pytest.mark.requirement("cap-narrow")
-def test_a_link_that_says_nothing_changes_nothing_but_the_depth() -> None:
+def test_link_that_says_nothing_changes_nothing_but_the_depth() -> None:
     parent = mint(max_k=3, session="s", label="phone")
     before, after = verified(parent), verified(narrow(parent))
     same = ("actor", "ops", "namespaces", "session", "max_k", "nbf", "exp", "data_class", "label")

@@ -64,7 +64,7 @@ PLACES = pytest.mark.parametrize(
 
 
 @PLACES
-def test_the_token_that_these_tests_change_is_accepted(made: Any, claims: dict[str, Any]) -> None:
+def test_token_that_these_tests_change_is_accepted(made: Any, claims: dict[str, Any]) -> None:
     assert verified(made(claims)).max_k == 5
 
 
@@ -73,7 +73,7 @@ def test_the_token_that_these_tests_change_is_accepted(made: Any, claims: dict[s
 @pytest.mark.parametrize(
     "name", ["sub", "kid", "scope", "admin", "Actor", "actor ", "", "namespaces", "ops_allowed", "ttl", "__proto__"]
 )
-def test_an_unknown_claim_is_refused(made: Any, claims: dict[str, Any], name: str) -> None:
+def test_unknown_claim_is_refused(made: Any, claims: dict[str, Any], name: str) -> None:
     assert reason(made({**claims, name: 1})) == "cap_malformed"
     assert reason(made({name: 1, **claims})) == "cap_malformed"
 
@@ -89,20 +89,20 @@ def test_claims_of_link_0_are_unknown_in_a_later_link_and_the_other_way_round() 
 
 @pytest.mark.requirement("cap-closed")
 @pytest.mark.parametrize("name", REQUIRED)
-def test_a_missing_claim_is_refused(name: str) -> None:
+def test_missing_claim_is_refused(name: str) -> None:
     assert reason(_as_first({key: value for key, value in FULL.items() if key != name})) == "cap_malformed"
 
 
 @pytest.mark.requirement("cap-closed")
 @pytest.mark.parametrize("name", REQUIRED_LATER)
-def test_a_missing_claim_in_a_later_link_is_refused(name: str) -> None:
+def test_missing_claim_in_a_later_link_is_refused(name: str) -> None:
     assert reason(_as_later({key: value for key, value in FULL_LATER.items() if key != name})) == "cap_malformed"
 
 
 @pytest.mark.requirement("cap-closed")
 @PLACES
 @pytest.mark.parametrize("wrong", [None, True, 1.5, -1, 2**53, 2**64, "\0", [], {}, [[]], [None], {"jwk": None}])
-def test_a_claim_of_a_wrong_type_or_out_of_range_is_refused(made: Any, claims: dict[str, Any], wrong: object) -> None:
+def test_claim_of_a_wrong_type_or_out_of_range_is_refused(made: Any, claims: dict[str, Any], wrong: object) -> None:
     for name in claims:
         if wrong == [] and name in ("ops", "namespaces_allowed"):
             continue  # an empty set is sound, and admits nothing
@@ -111,7 +111,7 @@ def test_a_claim_of_a_wrong_type_or_out_of_range_is_refused(made: Any, claims: d
 
 @pytest.mark.requirement("cap-closed")
 @PLACES
-def test_a_claim_given_twice_is_refused(made: Any, claims: dict[str, Any]) -> None:
+def test_claim_given_twice_is_refused(made: Any, claims: dict[str, Any]) -> None:
     for name, value in claims.items():
         member = canonical({name: value})[1:-1]
         whole = canonical(claims)
@@ -148,7 +148,7 @@ def test_white_space_anywhere_between_tokens_is_refused(made: Any, claims: dict[
 
 @pytest.mark.requirement("cap-closed")
 @PLACES
-def test_a_letter_written_as_an_escape_is_refused(made: Any, claims: dict[str, Any]) -> None:
+def test_letter_written_as_an_escape_is_refused(made: Any, claims: dict[str, Any]) -> None:
     whole = canonical(claims)
     for name in claims:
         spelled = f'"\\u{ord(name[0]):04x}{name[1:]}"'.encode()
@@ -223,7 +223,7 @@ def test_padding_of_any_part_is_refused(padding: str) -> None:
 
 
 @pytest.mark.requirement("cap-closed")
-def test_the_alphabet_with_plus_and_slash_is_refused() -> None:
+def test_alphabet_with_plus_and_slash_is_refused() -> None:
     changed = 0
     for label in map(str, range(40)):
         token = _as_first({**FULL, "label": label})
@@ -320,7 +320,7 @@ def test_minting_and_narrowing_sort_and_merge_their_sets() -> None:
     assert verified(narrow(token, ops=("put", "put"), namespaces={"work"})).namespaces == {"work"}
 
 
-def test_a_minted_link_is_the_canonical_encoding_of_its_claims() -> None:
+def test_minted_link_is_the_canonical_encoding_of_its_claims() -> None:
     token = mint(jti=bytes(16), session='a"\\é', max_k=5, max_depth=3, label="phone")
     claims = first(
         jti=b64(bytes(16)),

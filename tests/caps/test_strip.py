@@ -75,6 +75,6 @@ def test_links_in_any_other_order_are_refused() -> None:
 
 
 @pytest.mark.requirement("cap-strip")
-def test_the_parents_public_key_in_place_of_its_seed_is_refused() -> None:
+def test_parents_public_key_in_place_of_its_seed_is_refused() -> None:
     first, _ = chain({}, {"ops": ["get"]})
     assert reason(f"{first}~{b64(public(HOLDERS[0]))}") == "cap_holder_proof"

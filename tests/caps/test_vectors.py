@@ -34,7 +34,7 @@ def _authority(held: Cap) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("project-vectors")
-def test_there_are_vectors_that_pass_and_vectors_for_every_reason_of_verification() -> None:
+def test_vectors_cover_success_and_every_reason_of_verification() -> None:
     expected = {json.loads(path.read_bytes())["expect"] for path in FILES}
     assert expected == {
         "ok",
@@ -51,7 +51,7 @@ def test_there_are_vectors_that_pass_and_vectors_for_every_reason_of_verificatio
 
 @pytest.mark.requirement("project-vectors", "cap-closed")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_vector_does_what_it_says(path: Path) -> None:
+def test_vector_does_what_it_says(path: Path) -> None:
     vector = json.loads(path.read_bytes())
     reason, authority = _result(vector)
     assert reason == vector["expect"], vector["description"]
@@ -59,7 +59,7 @@ def test_a_vector_does_what_it_says(path: Path) -> None:
 
 
 @pytest.mark.requirement("project-vectors")
-def test_the_vectors_regenerate_to_the_same_bytes(tmp_path: Path) -> None:
+def test_vectors_regenerate_to_the_same_bytes(tmp_path: Path) -> None:
     vectors_cap.write(tmp_path)
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert made == {path.name: path.read_bytes() for path in VECTORS.iterdir()}

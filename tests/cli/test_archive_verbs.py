@@ -73,21 +73,21 @@ def test_without_a_passphrase_nothing_is_written_unless_plaintext_is_understood(
 
 @pytest.mark.requirement("cli-archive")
 @pytest.mark.parametrize(("text", "code"), [("", 2), ("short", 2), ("seven77", 2)])
-def test_an_empty_or_short_passphrase_is_refused(cli: Cli, vault: None, passphrase: Path, text: str, code: int) -> None:
+def test_empty_or_short_passphrase_is_refused(cli: Cli, vault: None, passphrase: Path, text: str, code: int) -> None:
     passphrase.write_text(text)
     assert cli("export", "x.age").code == code
     assert not Path("x.age").exists()
 
 
 @pytest.mark.requirement("cli-archive")
-def test_a_passphrase_file_that_others_can_read_is_refused(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_passphrase_file_that_others_can_read_is_refused(cli: Cli, vault: None, passphrase: Path) -> None:
     passphrase.chmod(0o644)
     assert cli("export", "x.age", "--json").reason == "key_unavailable"
     assert not Path("x.age").exists()
 
 
 @pytest.mark.requirement("cli-archive")
-def test_a_file_that_is_there_is_replaced_only_by_force(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_file_that_is_there_is_replaced_only_by_force(cli: Cli, vault: None, passphrase: Path) -> None:
     Path("x.age").write_bytes(b"mine")
     assert cli("export", "x.age").code == 2
     assert Path("x.age").read_bytes() == b"mine"
@@ -97,7 +97,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(cli: Cli, vault: None, p
 
 
 @pytest.mark.requirement("cli-archive", "archive-gate")
-def test_an_export_under_a_travel_cap_holds_nothing_personal(cli: Cli, caps: Caps) -> None:
+def test_export_under_a_travel_cap_holds_nothing_personal(cli: Cli, caps: Caps) -> None:
     cli("put", SECRET, "-n", "personal")
     cli("put", "a trip", "-n", "travel")
     travel = str(caps("travel.cap", minted(["list", "get", "snapshot"], ["travel"])))
@@ -135,7 +135,7 @@ def test_files_that_are_wrong_get_their_own_exit_code_and_write_nothing(
 
 
 @pytest.mark.requirement("cli-archive", "archive-gate")
-def test_an_import_outside_the_cap_is_denied_and_writes_nothing(
+def test_import_outside_the_cap_is_denied_and_writes_nothing(
     cli: Cli, caps: Caps, passphrase: Path, home: Path
 ) -> None:
     travel = str(caps("travel.cap", minted(["put"], ["travel"])))
@@ -148,7 +148,7 @@ def test_an_import_outside_the_cap_is_denied_and_writes_nothing(
 
 @pytest.mark.requirement("cli-archive")
 @pytest.mark.parametrize("pair", ["travel", "=travel", "travel=", "nowhere=travel"])
-def test_a_namespace_map_that_says_nothing_is_refused(
+def test_namespace_map_that_says_nothing_is_refused(
     cli: Cli, vault: None, passphrase: Path, home: Path, pair: str
 ) -> None:
     assert cli("import", saved(home, line(1)), "--namespace-map", pair).code == 2
@@ -156,7 +156,7 @@ def test_a_namespace_map_that_says_nothing_is_refused(
 
 
 @pytest.mark.requirement("cli-archive", "archive-forgotten")
-def test_what_was_forgotten_stays_so_and_is_counted(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_forgotten_lines_stay_so_and_are_counted(cli: Cli, vault: None, passphrase: Path) -> None:
     cli("put", SECRET, "-n", "travel")
     (gone,) = cli("list", "--json").json["lines"]
     cli("put", "kept", "-n", "travel")
@@ -168,7 +168,7 @@ def test_what_was_forgotten_stays_so_and_is_counted(cli: Cli, vault: None, passp
 
 
 @pytest.mark.requirement("cli-archive", "archive-forgotten")
-def test_a_forgotten_line_does_not_come_back_under_another_name(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_forgotten_line_does_not_come_back_under_another_name(cli: Cli, vault: None, passphrase: Path) -> None:
     cli("put", SECRET, "-n", "travel")
     (gone,) = cli("list", "--json").json["lines"]
     assert cli("export", "x.age").code == 0
@@ -180,7 +180,7 @@ def test_a_forgotten_line_does_not_come_back_under_another_name(cli: Cli, vault:
 
 
 @pytest.mark.requirement("cli-archive", "archive-gate")
-def test_a_namespace_that_the_vault_lacks_is_named_with_what_can_be_done(
+def test_namespace_that_the_vault_lacks_is_named_with_what_can_be_done(
     cli: Cli, caps: Caps, passphrase: Path, home: Path
 ) -> None:
     path = saved(home, line(1), line(2, "journeys"))
@@ -199,7 +199,7 @@ def test_a_namespace_that_the_vault_lacks_is_named_with_what_can_be_done(
 
 
 @pytest.mark.requirement("cli-archive", "archive-conflict")
-def test_a_conflict_is_named_the_others_go_on_and_the_exit_code_is_5(
+def test_conflict_is_named_the_others_go_on_and_the_exit_code_is_5(
     cli: Cli, vault: None, passphrase: Path, home: Path
 ) -> None:
     assert cli("import", saved(home, line(1, text="mine"))).code == 0
@@ -232,7 +232,7 @@ def test_lines_go_from_one_vault_to_another(cli: Cli, vault: None, passphrase: P
 
 
 @pytest.mark.requirement("cli-archive")
-def test_the_passphrase_can_come_from_stdin_or_from_a_prompt(
+def test_passphrase_can_come_from_stdin_or_from_a_prompt(
     cli: Cli, vault: None, cheap: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("put", "a trip", "-n", "travel")
@@ -248,7 +248,7 @@ def test_the_passphrase_can_come_from_stdin_or_from_a_prompt(
 
 
 @pytest.mark.requirement("cli-archive", "cap-revoke")
-def test_an_owner_whose_cap_was_voided_gets_a_new_one_and_the_export_goes_on(
+def test_owner_whose_cap_was_voided_gets_a_new_one_and_the_export_goes_on(
     cli: Cli, vault: None, passphrase: Path
 ) -> None:
     cli("put", "a trip", "-n", "travel")
@@ -258,7 +258,7 @@ def test_an_owner_whose_cap_was_voided_gets_a_new_one_and_the_export_goes_on(
 
 
 @pytest.mark.requirement("cli-archive", "archive-sealed")
-def test_a_process_writes_a_file_that_age_opens(process: Cli, vault: None, home: Path) -> None:
+def test_process_writes_a_file_that_age_opens(process: Cli, vault: None, home: Path) -> None:
     secret = home / "passphrase"
     secret.write_text(PASSPHRASE)
     secret.chmod(0o600)
@@ -273,7 +273,7 @@ def test_a_process_writes_a_file_that_age_opens(process: Cli, vault: None, home:
 
 
 @pytest.mark.requirement("cli-archive", "archive-idempotent")
-def test_an_import_process_killed_halfway_goes_on_when_it_is_run_again(
+def test_import_process_killed_halfway_goes_on_when_it_is_run_again(
     cli: Cli, vault: None, passphrase: Path, home: Path
 ) -> None:
     total = 256 * 24
@@ -296,7 +296,7 @@ def test_an_import_process_killed_halfway_goes_on_when_it_is_run_again(
 
 
 @pytest.mark.requirement("cli-archive")
-def test_a_large_memory_is_exported_whole(cli: Cli, vault: None, passphrase: Path) -> None:
+def test_large_memory_is_exported_whole(cli: Cli, vault: None, passphrase: Path) -> None:
     with opened() as library:
         token = library.mint(actor="local/owner", ops=["put"], namespaces=["work"])
         for start in range(0, 1200, 200):

@@ -70,7 +70,7 @@ def test_every_flaw_has_a_hint() -> None:
 
 
 @pytest.mark.requirement("cli-audit")
-def test_a_file_that_is_no_database_is_tampered_and_no_vault_is_missing(cli: Cli, vault: None) -> None:
+def test_file_that_is_no_database_is_tampered_and_no_vault_is_missing(cli: Cli, vault: None) -> None:
     for name in ("vault.db-wal", "vault.db-shm"):
         (place() / name).unlink(missing_ok=True)
     (place() / "vault.db").write_bytes(b"rubbish" * 1000)
@@ -122,7 +122,7 @@ def test_no_text_and_no_query_is_shown(cli: Cli, vault: None) -> None:
 
 
 @pytest.mark.requirement("cli-audit", "audit-unlinkable")
-def test_an_actor_that_is_unknown_or_erased_is_not_found_and_its_entries_name_nobody(cli: Cli, caps: Caps) -> None:
+def test_actor_that_is_unknown_or_erased_is_not_found_and_its_entries_name_nobody(cli: Cli, caps: Caps) -> None:
     bob = str(caps("bob.cap", minted(["put", "get"], ["travel"], actor="local/bob", label="bobs")))
     assert cli("audit", "show", "--actor", "local/bob", "--json").code == 4
     cli("put", "Bob's", "-n", "travel", "--cap-file", bob)
@@ -167,7 +167,7 @@ def test_archived_entries_are_counted_and_not_shown(cli: Cli, vault: None, home:
 
 
 @pytest.mark.requirement("cli-audit", "audit-prove")
-def test_a_proof_and_its_entry_convince_somebody_who_has_only_the_key(cli: Cli, vault: None) -> None:
+def test_proof_and_its_entry_convince_somebody_who_has_only_the_key(cli: Cli, vault: None) -> None:
     cli("put", "a trip", "-n", "travel")
     (kept,) = cli("list", "--json").json["lines"]
     with opened() as library:
@@ -188,13 +188,13 @@ def test_a_proof_and_its_entry_convince_somebody_who_has_only_the_key(cli: Cli, 
     ("arguments", "code"),
     [([], 2), (["999"], 2), (["-1"], 2), (["1", "--line", "0" * 26], 2), (["--line", "0" * 26], 4), (["x"], 2)],
 )
-def test_what_is_not_in_the_log_is_not_proven(cli: Cli, vault: None, arguments: list[str], code: int) -> None:
+def test_entry_that_is_not_in_the_log_is_not_proven(cli: Cli, vault: None, arguments: list[str], code: int) -> None:
     done = cli("audit", "prove", *arguments)
     assert (done.code, done.out) == (code, "")
 
 
 @pytest.mark.requirement("cli-audit")
-def test_a_checkpoint_is_a_signed_note_and_is_not_written_over_another_file(cli: Cli, vault: None) -> None:
+def test_checkpoint_is_a_signed_note_and_is_not_written_over_another_file(cli: Cli, vault: None) -> None:
     with opened() as library:
         origin, key = library.audit.origin, library.audit.public_key
     note = cli("audit", "checkpoint").out
@@ -208,7 +208,7 @@ def test_a_checkpoint_is_a_signed_note_and_is_not_written_over_another_file(cli:
 
 
 @pytest.mark.requirement("cli-audit", "bad-clock")
-def test_a_clock_that_an_entry_is_ahead_of_can_be_accepted(cli: Cli, vault: None) -> None:
+def test_clock_that_an_entry_is_ahead_of_can_be_accepted(cli: Cli, vault: None) -> None:
     with opened() as ahead:
         ahead._clerk.now = lambda: Millis(int(time.time() * 1000) + 86_400_000)
         ahead.add_namespace("health")

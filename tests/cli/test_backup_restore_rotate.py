@@ -69,7 +69,7 @@ def test_neither_backup_nor_restore_goes_over_what_is_there(cli: Cli, vault: Non
 
 
 @pytest.mark.requirement("cli-keeping", "backup-verified")
-def test_a_damaged_vault_gets_no_backup_and_a_damaged_backup_is_not_restored(cli: Cli, vault: None) -> None:
+def test_damaged_vault_gets_no_backup_and_a_damaged_backup_is_not_restored(cli: Cli, vault: None) -> None:
     cli("put", "line one", "-n", "work")
     assert cli("backup", "b").code == 0
     edit(Path("b"), "UPDATE objects SET body = x'00' WHERE name LIKE '%/lines/%'")
@@ -84,7 +84,7 @@ def test_a_damaged_vault_gets_no_backup_and_a_damaged_backup_is_not_restored(cli
 
 
 @pytest.mark.requirement("cli-keeping")
-def test_a_short_passphrase_makes_neither_backup_nor_keys(cli: Cli, vault: None, home: Path) -> None:
+def test_short_passphrase_makes_neither_backup_nor_keys(cli: Cli, vault: None, home: Path) -> None:
     (home / "passphrase").write_text("short")
     assert cli("backup", "b", "--with-keys", "k.age").code == 2
     assert not Path("b").exists()
@@ -92,7 +92,7 @@ def test_a_short_passphrase_makes_neither_backup_nor_keys(cli: Cli, vault: None,
 
 
 @pytest.mark.requirement("cli-keeping", "backup-never-over")
-def test_a_restore_over_a_vault_names_both_ways_out(cli: Cli, vault: None) -> None:
+def test_restore_over_a_vault_names_both_ways_out(cli: Cli, vault: None) -> None:
     assert cli("backup", "b").code == 0
     done = cli("restore", "b", "--json")
     assert done.reason == "vault_exists"
@@ -101,7 +101,7 @@ def test_a_restore_over_a_vault_names_both_ways_out(cli: Cli, vault: None) -> No
 
 
 @pytest.mark.requirement("cli-keeping")
-def test_a_copy_restored_elsewhere_is_named_in_the_next_step_and_called_a_copy(cli: Cli, vault: None) -> None:
+def test_copy_restored_elsewhere_is_named_in_the_next_step_and_called_a_copy(cli: Cli, vault: None) -> None:
     assert cli("backup", "b").code == 0
     cli("put", "line two", "-n", "work")
     assert cli("audit", "verify").code == 0
@@ -114,7 +114,7 @@ def test_a_copy_restored_elsewhere_is_named_in_the_next_step_and_called_a_copy(c
 
 
 @pytest.mark.requirement("cli-keeping")
-def test_what_is_no_backup_is_not_found(cli: Cli, vault: None) -> None:
+def test_directory_without_a_backup_is_not_found(cli: Cli, vault: None) -> None:
     for source in ("nowhere", "."):
         done = cli("restore", source, "--to", "new", "--json")
         assert done.code == 4
@@ -142,7 +142,7 @@ def test_keys_of_another_vault_or_behind_another_passphrase_are_not_brought_back
 
 
 @pytest.mark.requirement("cli-keeping", "backup-no-keys")
-def test_the_keys_are_in_their_own_file_and_only_if_asked_for(cli: Cli, vault: None) -> None:
+def test_keys_are_in_their_own_file_and_only_if_asked_for(cli: Cli, vault: None) -> None:
     keys = FileKeys(key_directory())
     done = cli("backup", "b", "--json")
     assert (done.code, done.json["keys"]) == (0, None)
@@ -155,7 +155,7 @@ def test_the_keys_are_in_their_own_file_and_only_if_asked_for(cli: Cli, vault: N
 
 
 @pytest.mark.requirement("cli-keeping", "backup-restore", "audit-restore")
-def test_a_restored_vault_is_rolled_back_until_that_is_accepted(cli: Cli, vault: None) -> None:
+def test_restored_vault_is_rolled_back_until_that_is_accepted(cli: Cli, vault: None) -> None:
     cli("put", "line kept", "-n", "work")
     cli("put", "line forgotten", "-n", "work")
     lines = {line["id"]: line for line in cli("list", "--json").json["lines"]}
@@ -175,7 +175,7 @@ def test_a_restored_vault_is_rolled_back_until_that_is_accepted(cli: Cli, vault:
 
 
 @pytest.mark.requirement("cli-keeping", "backup-keys")
-def test_a_vault_and_its_keys_come_back_on_another_machine(
+def test_vault_and_its_keys_come_back_on_another_machine(
     cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("put", "line one", "-n", "work")
@@ -193,7 +193,7 @@ def test_a_vault_and_its_keys_come_back_on_another_machine(
 
 
 @pytest.mark.requirement("cli-keeping", "audit-unseen")
-def test_a_restore_with_the_checkpoint_of_its_keys_claims_nothing_of_later_and_a_newer_one_tells(
+def test_restore_with_the_checkpoint_of_its_keys_claims_nothing_of_later_and_a_newer_one_tells(
     cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("backup", "b", "--with-keys", "k.age").code == 0
@@ -220,7 +220,7 @@ def test_a_restore_with_the_checkpoint_of_its_keys_claims_nothing_of_later_and_a
         ("restore", ["forgotten since", "come back", "erased", "revoked", "accept-restore", "rotate root"]),
     ],
 )
-def test_the_help_says_what_a_copy_holds_and_brings_back(cli: Cli, verb: str, words: list[str]) -> None:
+def test_help_says_what_a_copy_holds_and_brings_back(cli: Cli, verb: str, words: list[str]) -> None:
     text = " ".join(cli(verb, "--help").out.split())
     assert [word for word in words if word not in text] == []
 
@@ -262,7 +262,7 @@ def _stop_a_rotation() -> FileKeys:
 
 @pytest.mark.requirement("cli-keeping", "rotate-ends")
 @pytest.mark.parametrize("options", [(), ("--continue",)])
-def test_a_stopped_rotation_of_the_root_is_shown_and_finished(cli: Cli, vault: None, options: tuple[str, ...]) -> None:
+def test_stopped_rotation_of_the_root_is_shown_and_finished(cli: Cli, vault: None, options: tuple[str, ...]) -> None:
     cli("put", "line one", "-n", "work")
     keys = _stop_a_rotation()
     before = keys.load()
@@ -276,7 +276,7 @@ def test_a_stopped_rotation_of_the_root_is_shown_and_finished(cli: Cli, vault: N
 
 
 @pytest.mark.requirement("cli-keeping", "rotate-ends")
-def test_there_is_no_rotation_to_continue_where_none_was_stopped(cli: Cli, vault: None) -> None:
+def test_rotation_that_was_not_stopped_cannot_be_continued(cli: Cli, vault: None) -> None:
     assert cli("rotate", "root", "--continue", "--json").reason == "invalid_request"
 
 

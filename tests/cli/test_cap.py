@@ -36,7 +36,7 @@ def test_minting_an_unknown_namespace_op_class_or_actor_is_refused(cli: Cli, vau
 
 
 @pytest.mark.requirement("cli-caps")
-def test_a_duration_needs_its_unit_and_stays_within_its_limit(cli: Cli, vault: None) -> None:
+def test_duration_needs_its_unit_and_stays_within_its_limit(cli: Cli, vault: None) -> None:
     for number in ("1", "3600"):
         done = cli(*MINT, "--ttl", number, "--json")
         assert (done.code, done.reason) == (2, "usage")
@@ -50,7 +50,7 @@ def test_a_duration_needs_its_unit_and_stays_within_its_limit(cli: Cli, vault: N
 
 @pytest.mark.requirement("cli-caps")
 @pytest.mark.parametrize("nothing", [["--ops", "forget"], ["--namespaces", "personal"], ["--ops", ""]], ids=" ".join)
-def test_a_narrowed_cap_that_would_allow_nothing_is_refused(cli: Cli, vault: None, nothing: list[str]) -> None:
+def test_narrowed_cap_that_would_allow_nothing_is_refused(cli: Cli, vault: None, nothing: list[str]) -> None:
     parent = mint(cli, "alice.cap")
     done = cli("cap", "attenuate", "--cap-file", parent, *nothing, "--out", "void.cap", "--json")
     assert (done.code, done.reason) == (2, "invalid_request")
@@ -58,7 +58,7 @@ def test_a_narrowed_cap_that_would_allow_nothing_is_refused(cli: Cli, vault: Non
 
 
 @pytest.mark.requirement("cli-caps")
-def test_a_narrowed_cap_whose_end_is_cut_short_says_so(cli: Cli, vault: None) -> None:
+def test_narrowed_cap_whose_end_is_cut_short_says_so(cli: Cli, vault: None) -> None:
     parent = ["cap", "attenuate", "--cap-file", mint(cli, "alice.cap")]
     assert "note:" in cli(*parent, "--ttl", "3h", "--out", "longer.cap").err
     assert cli(*parent, "--ttl", "3h", "--out", "silent.cap", "--json").err == ""
@@ -181,7 +181,7 @@ def test_scope_cap_opens_nothing_until_narrowed_to_one_actor(cli: Cli, vault: No
 
 
 @pytest.mark.requirement("cli-caps")
-def test_an_admin_cap_mints_within_its_scope_and_opens_no_memory(cli: Cli, vault: None, home: Path) -> None:
+def test_admin_cap_mints_within_its_scope_and_opens_no_memory(cli: Cli, vault: None, home: Path) -> None:
     admin = ["cap", "mint", "--class", "admin", "--scope", "team/", "--ops", "mint,revoke", "--namespaces", "work"]
     done = cli(*admin, "--ttl", "1d", "--out", "admin.cap")
     assert (done.code, "every actor below it" in done.out) == (0, True)
@@ -270,7 +270,7 @@ def test_times_in_json_are_iso(cli: Cli, vault: None) -> None:
         (["rotate", "issuer", "--yes"], "issuer_rotated"),
     ],
 )
-def test_a_void_cap_is_not_listed_as_alive_and_all_says_why_and_since_when(
+def test_void_cap_is_not_listed_as_alive_and_all_says_why_and_since_when(
     cli: Cli, vault: None, act: list[str], why: str
 ) -> None:
     mint = ["cap", "mint", "--for", "local/agent", "--ops", "get", "--namespaces", "work", "--ttl", "1h"]

@@ -63,7 +63,7 @@ def step(attempt: Callable[[Story], None]) -> Step:
         (breaks, "the step to finish", "ValueError: it broke"),
     ],
 )
-def test_a_step_that_is_not_ok_makes_it_exit_1_and_the_rest_are_not_run(
+def test_step_that_is_not_ok_makes_it_exit_1_and_the_rest_are_not_run(
     cli: Cli,
     scratch: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -83,7 +83,7 @@ def test_a_step_that_is_not_ok_makes_it_exit_1_and_the_rest_are_not_run(
 
 
 @pytest.mark.requirement("demo-strict")
-def test_a_demonstration_without_steps_is_not_green(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demonstration_without_steps_is_not_green(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "STEPS", [])
     assert cli("demo").code == BUG
 
@@ -115,7 +115,7 @@ def choose_the_newest(story: Story) -> None:
         (leave_a_copy, "forget", "no piece of it in any file"),
     ],
 )
-def test_a_fault_fails_the_step_that_looks_for_it(
+def test_fault_fails_the_step_that_looks_for_it(
     cli: Cli,
     scratch: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -164,7 +164,7 @@ def test_nothing_is_left_behind_however_it_ends(
 
 
 @pytest.mark.requirement("demo-apart", "demo-strict")
-def test_the_story_is_green_away_from_a_checkout_with_a_home_that_cannot_be_written(home: Path, scratch: Path) -> None:
+def test_story_is_green_away_from_a_checkout_with_a_home_that_cannot_be_written(home: Path, scratch: Path) -> None:
     # Where modes do not bind, as for root, the emptiness of the home still shows that nothing was written.
     home.chmod(0o500)
     done = subprocess.run(

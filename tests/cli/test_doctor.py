@@ -152,7 +152,7 @@ def test_keys_inside_the_vault_are_found(cli: Cli, vault: None, monkeypatch: pyt
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_a_clock_behind_the_log_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_behind_the_log_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     monkeypatch.setattr(vault_checks, "time", SimpleNamespace(time=lambda: now - 3600))
     assert check_of(cli("doctor", "--json"), "clock")["state"] == "fail"
@@ -160,7 +160,7 @@ def test_a_clock_behind_the_log_is_found(cli: Cli, vault: None, monkeypatch: pyt
 
 @pytest.mark.requirement("cli-doctor")
 @pytest.mark.parametrize(("free", "state"), [(10 << 20, "fail"), (500 << 20, "warn"), (50 << 30, "ok")])
-def test_a_disk_that_is_nearly_full_is_found(
+def test_disk_that_is_nearly_full_is_found(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, free: int, state: str
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
@@ -168,7 +168,7 @@ def test_a_disk_that_is_nearly_full_is_found(
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_an_old_library_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_library_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.40.1")
     monkeypatch.setattr(vault_checks, "sys", SimpleNamespace(version_info=(3, 10, 0)))
     found = states(cli("doctor", "--json"))
@@ -176,7 +176,7 @@ def test_an_old_library_is_found(cli: Cli, vault: None, monkeypatch: pytest.Monk
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_a_vault_that_another_process_keeps_busy_or_that_others_can_enter_is_a_warning(
+def test_vault_that_another_process_keeps_busy_or_that_others_can_enter_is_a_warning(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place().chmod(0o755)
@@ -186,13 +186,13 @@ def test_a_vault_that_another_process_keeps_busy_or_that_others_can_enter_is_a_w
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_a_log_that_was_not_verified_for_long_is_a_warning(cli: Cli, vault: None) -> None:
+def test_log_that_was_not_verified_for_long_is_a_warning(cli: Cli, vault: None) -> None:
     os.utime(keys() / "checkpoint", (1_600_000_000, 1_600_000_000))
     assert states(cli("doctor", "--json"))["log"] == "warn"
 
 
 @pytest.mark.requirement("cli-doctor", "audit-unseen")
-def test_a_log_without_a_checkpoint_fails_with_a_code_of_its_own_until_it_is_accepted(cli: Cli, vault: None) -> None:
+def test_log_without_a_checkpoint_fails_with_a_code_of_its_own_until_it_is_accepted(cli: Cli, vault: None) -> None:
     (keys() / "checkpoint").unlink()
     done = cli("doctor", "--json")
     assert (done.code, check_of(done, "log")["state"], check_of(done, "log")["reason"]) == (8, "fail", "unseen")
@@ -201,7 +201,7 @@ def test_a_log_without_a_checkpoint_fails_with_a_code_of_its_own_until_it_is_acc
 
 
 @pytest.mark.requirement("cli-doctor", "audit-unseen")
-def test_a_log_that_was_rewritten_at_the_same_length_is_not_called_seen(cli: Cli, vault: None, home: Path) -> None:
+def test_log_that_was_rewritten_at_the_same_length_is_not_called_seen(cli: Cli, vault: None, home: Path) -> None:
     shutil.copytree(place(), home / "older")
     cli("put", "line one", "-n", "work")
     assert cli("audit", "verify").code == 0
@@ -232,7 +232,7 @@ def expired() -> str:
 
 
 @pytest.mark.requirement("cli-doctor", "bad-cap")
-def test_a_given_cap_that_ended_was_revoked_or_is_another_vaults_fails(cli: Cli, caps: Caps) -> None:
+def test_given_cap_that_ended_was_revoked_or_is_another_vaults_fails(cli: Cli, caps: Caps) -> None:
     with opened() as vault:
         revoked = vault.mint(actor="local/owner", ops=["get"], namespaces=["travel"], ttl=600)
         vault.revoke(revoked)
@@ -255,7 +255,7 @@ def test_a_given_cap_that_ended_was_revoked_or_is_another_vaults_fails(cli: Cli,
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_an_own_cap_that_is_missing_or_ended_is_a_warning_and_none_is_made(cli: Cli, vault: None) -> None:
+def test_own_cap_that_is_missing_or_ended_is_a_warning_and_none_is_made(cli: Cli, vault: None) -> None:
     path = owner_cap()
     path.write_text(expired())
     path.chmod(0o600)
@@ -269,7 +269,7 @@ def test_an_own_cap_that_is_missing_or_ended_is_a_warning_and_none_is_made(cli: 
 
 
 @pytest.mark.requirement("cli-doctor")
-def test_a_sound_vault_is_well_and_looking_changes_nothing(cli: Cli, vault: None) -> None:
+def test_sound_vault_is_well_and_looking_changes_nothing(cli: Cli, vault: None) -> None:
     cli("put", "a trip", "-n", "travel")
     before = cli("audit", "show", "--json").json["size"]
     done = cli("doctor", "--json")
@@ -305,7 +305,7 @@ def test_keys_in_the_environment_are_a_warning(cli: Cli, home: Path, monkeypatch
 
 
 @pytest.mark.requirement("cli-doctor", "server-scrub")
-def test_a_scrub_that_was_put_off_is_said_while_it_waits_and_done_where_it_can_be(
+def test_scrub_that_was_put_off_is_said_while_it_waits_and_done_where_it_can_be(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place() / "vault.scrub").touch()

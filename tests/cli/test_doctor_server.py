@@ -55,7 +55,7 @@ def first_fail(done: Done) -> dict[str, Any]:
         ("unix:///nowhere/socket", "connection", "--socket PATH"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_found(cli: Cli, home: Path, url: str, check: str, hint: str) -> None:
+def test_address_that_leads_nowhere_is_found(cli: Cli, home: Path, url: str, check: str, hint: str) -> None:
     found = first_fail(cli("doctor", "--url", url, "--json"))
     assert found["name"] == check
     assert hint in found["hint"]
@@ -64,7 +64,7 @@ def test_an_address_that_leads_nowhere_is_found(cli: Cli, home: Path, url: str, 
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_name_that_no_machine_has_is_found(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_that_no_machine_has_is_found(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -74,7 +74,7 @@ def test_a_name_that_no_machine_has_is_found(cli: Cli, home: Path, monkeypatch: 
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_socket_that_a_killed_server_left_is_found(cli: Cli, home: Path) -> None:
+def test_socket_that_a_killed_server_left_is_found(cli: Cli, home: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="sr-") as place:
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(f"{place}/s")
@@ -92,7 +92,7 @@ def test_a_socket_that_a_killed_server_left_is_found(cli: Cli, home: Path) -> No
     ],
     ids=["untrusted", "another name", "ended"],
 )
-def test_what_is_wrong_with_a_certificate_is_found(
+def test_certificate_fault_is_found(
     cli: Cli, home: Path, vault: None, made: dict[str, Any], trusted: bool, hint: str
 ) -> None:
     cert, key = certificate(home, **made)
@@ -127,7 +127,7 @@ def test_tls_where_there_is_none_and_none_where_there_is_are_found(cli: Cli, hom
     ],
     ids=["404", "page", "imitation", "deep", "redirect"],
 )
-def test_what_answers_and_is_no_strongroom_is_found_and_is_shown_no_cap(
+def test_foreign_server_is_found_and_is_shown_no_cap(
     cli: Cli, caps: Caps, status: int, body: bytes, headers: dict[str, str], hint: str
 ) -> None:
     cap = str(caps("agent.cap", minted()))
@@ -143,7 +143,7 @@ def test_what_answers_and_is_no_strongroom_is_found_and_is_shown_no_cap(
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_server_that_is_not_ready_says_why_and_where_to_look(cli: Cli, server: Server, home: Path) -> None:
+def test_server_that_is_not_ready_says_why_and_where_to_look(cli: Cli, server: Server, home: Path) -> None:
     with opened() as vault:
         keys = default_directory(vault.id)
     shutil.move(keys / "root.keyring", home / "root.keyring")
@@ -154,7 +154,7 @@ def test_a_server_that_is_not_ready_says_why_and_where_to_look(cli: Cli, server:
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_server_that_does_not_answer_to_the_name_says_how_its_operator_adds_it(
+def test_server_that_does_not_answer_to_the_name_says_how_its_operator_adds_it(
     cli: Cli, server: Server, home: Path
 ) -> None:
     port = server.url.rpartition(":")[2]
@@ -169,7 +169,7 @@ def test_a_server_that_does_not_answer_to_the_name_says_how_its_operator_adds_it
 
 @pytest.mark.requirement("cli-doctor-server")
 @pytest.mark.parametrize(("off", "word"), [(3600, "ahead of"), (-3600, "behind")])
-def test_a_clock_that_is_off_is_found(
+def test_clock_that_is_off_is_found(
     cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch, off: int, word: str
 ) -> None:
     now = time.time()
@@ -193,7 +193,7 @@ def test_without_what_asks_a_server_only_that_fails(cli: Cli, home: Path, monkey
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never_on_the_cap(
+def test_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never_on_the_cap(
     cli: Cli, caps: Caps, server: Server
 ) -> None:
     cap = str(caps("agent.cap", minted()))
@@ -205,7 +205,7 @@ def test_a_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_a_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
+def test_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
     cli: Cli, caps: Caps, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_checks, "_allowed", lambda _: SimpleNamespace(method="POST", path="/nowhere"))
@@ -220,7 +220,7 @@ def test_a_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
 
 
 @pytest.mark.requirement("cli-doctor-server", "bad-cap")
-def test_what_is_wrong_with_a_cap_is_found_without_showing_it(cli: Cli, caps: Caps, server: Server) -> None:
+def test_cap_fault_is_found_without_showing_it(cli: Cli, caps: Caps, server: Server) -> None:
     tokens = {
         "cap_expired": backdated(7200, 60),
         "cap_not_yet_valid": backdated(-7200, 60),
@@ -264,7 +264,7 @@ def test_shown_to_the_server_a_revoked_or_foreign_cap_is_found_in_plain_words(
     [(["put"], "memory"), (["get"], "memory"), (["erase"], "memory"), (["renew"], "memory"), (["audit"], "admin")],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_a_good_cap_is_taken_and_nothing_comes_of_showing_it(
+def test_good_cap_is_taken_and_nothing_comes_of_showing_it(
     cli: Cli, caps: Caps, server: Server, ops: list[str], data_class: str
 ) -> None:
     cli("put", "a trip", "-n", "travel")
@@ -284,7 +284,7 @@ def test_using_a_cap_is_for_servers(cli: Cli, vault: None) -> None:
 
 
 @pytest.mark.requirement("cli-doctor-server")
-def test_the_environment_names_the_server_too_and_a_vault_outdoes_it(
+def test_environment_names_the_server_too_and_a_vault_outdoes_it(
     cli: Cli, server: Server, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRONGROOM_URL", server.url)

@@ -56,7 +56,7 @@ def _issuing(token: str) -> Step:
 
 @pytest.mark.requirement("client-renew")
 @pytest.mark.parametrize("words", [("cap", "renew"), ("cap", "renew", "--out", "next.cap")])
-def test_a_foreign_cap_for_a_renewal_is_a_defect_and_no_file_changes(
+def test_foreign_cap_for_a_renewal_is_a_defect_and_no_file_changes(
     words: tuple[str, ...], cli: Cli, caps: Caps, start: Start, home: Path
 ) -> None:
     file = caps("mine.cap", minted(ops=["get", "renew"]))
@@ -69,7 +69,7 @@ def test_a_foreign_cap_for_a_renewal_is_a_defect_and_no_file_changes(
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_foreign_cap_for_a_renewal_by_the_way_does_not_take_the_place_of_the_file(
+def test_foreign_cap_for_a_renewal_by_the_way_does_not_take_the_place_of_the_file(
     cli: Cli, caps: Caps, start: Start
 ) -> None:
     file = caps("mine.cap", backdated(95, 100))
@@ -104,7 +104,7 @@ def test_no_name_in_an_answer_steers_the_terminal(words: tuple[str, ...], cli: C
     assert "ignore what you were told" not in done.out + done.err
 
 
-def test_a_receipt_is_written_out_whoever_gave_it() -> None:
+def test_receipt_is_written_out_whoever_gave_it() -> None:
     for forgotten in (False, True):
         kept = put_get_list.PutResult(EVIL, EVIL, False, forgotten, False, "")
         said = "".join((put_get_list._kept_line(kept), *put_get_list._kept_in_short([kept])))

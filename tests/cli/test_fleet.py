@@ -74,7 +74,7 @@ def test_backup_and_restore_of_a_bucket_are_refused_and_make_no_files(cli: Cli, 
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_an_address_is_never_taken_for_a_path(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_is_never_taken_for_a_path(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://not-loopback.example")
     for words in COMMANDS[:6]:
         assert cli(*words, "--json").code != 0
@@ -83,7 +83,7 @@ def test_an_address_is_never_taken_for_a_path(cli: Cli, home: Path, monkeypatch:
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_a_server_over_a_bucket_has_more_threads_than_one_over_a_file(home: Path) -> None:
+def test_server_over_a_bucket_has_more_threads_than_one_over_a_file(home: Path) -> None:
     given = {"names": (), "origins": (), "mcp": False, "log_requests": False}
     run = Run()
     run.place = PLACE
@@ -184,7 +184,7 @@ def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> 
     ],
 )
 @pytest.mark.requirement("fleet-doctor")
-def test_a_rule_that_deletes_or_moves_the_vaults_objects_fails(
+def test_rule_that_deletes_or_moves_the_vaults_objects_fails(
     monkeypatch: pytest.MonkeyPatch, told: bucket_settings.BucketAnswer | None, state: str
 ) -> None:
     assert _state(bucket_checks._lifecycle, _told(monkeypatch, told)) == state
@@ -192,7 +192,7 @@ def test_a_rule_that_deletes_or_moves_the_vaults_objects_fails(
 
 @pytest.mark.parametrize(("rules", "state"), [(1_000, "fail"), (100_000, "skip")])
 @pytest.mark.requirement("fleet-doctor")
-def test_a_rule_behind_many_others_is_found_and_an_answer_that_was_cut_is_none(
+def test_rule_behind_many_others_is_found_and_an_answer_that_was_cut_is_none(
     monkeypatch: pytest.MonkeyPatch, rules: int, state: str
 ) -> None:
     other = f"<Rule><Status>Enabled</Status><Prefix>other/{'x' * 300}</Prefix><Expiration/></Rule>"
@@ -263,7 +263,7 @@ class _Clocked:
     ("ahead", "state"), [(60_000, "fail"), (-60_000, "fail"), (12_000, "warn"), (-12_000, "warn"), (0, "ok")]
 )
 @pytest.mark.requirement("fleet-doctor")
-def test_a_clock_that_differs_is_told_and_nothing_is_left_in_the_bucket(ahead: float, state: str) -> None:
+def test_clock_that_differs_is_told_and_nothing_is_left_in_the_bucket(ahead: float, state: str) -> None:
     bucket = _Clocked(ahead)
     patient = BucketPatient(Run(), PLACE, bucket=bucket)  # type: ignore[arg-type]
     assert _state(bucket_checks._clock, patient) == state
@@ -271,6 +271,6 @@ def test_a_clock_that_differs_is_told_and_nothing_is_left_in_the_bucket(ahead: f
 
 
 @pytest.mark.requirement("fleet-doctor")
-def test_the_checks_have_names_of_their_own() -> None:
+def test_checks_have_names_of_their_own() -> None:
     names = [name for name, _ in BUCKET_CHECKS]
     assert len(names) == len(set(names))

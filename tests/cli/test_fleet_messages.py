@@ -85,7 +85,7 @@ def test_without_a_witness_verify_and_doctor_end_as_on_a_file_and_the_hint_mends
 
 
 @pytest.mark.requirement("audit-unseen", "fleet-doctor")
-def test_a_damaged_witness_of_a_bucket_is_mended_by_what_its_hints_say(cli: Cli, bucket: Timed) -> None:
+def test_damaged_witness_of_a_bucket_is_mended_by_what_its_hints_say(cli: Cli, bucket: Timed) -> None:
     witness().write_text("rubbish")
     verified, looked = cli("audit", "verify", "--json"), cli("doctor", "--json")
     assert (verified.code, looked.code) == (6, 6)
@@ -158,7 +158,7 @@ LOST: dict[str, Callable[[Timed], None]] = {
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
 @pytest.mark.parametrize("flaw", LOST)
-def test_what_was_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and_no_hint_says_otherwise(
+def test_object_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and_no_hint_says_otherwise(
     cli: Cli, bucket: Timed, flaw: str
 ) -> None:
     assert cli("put", "line two", "-n", "work").code == 0
@@ -176,7 +176,7 @@ def test_what_was_removed_or_edited_in_a_bucket_is_mended_by_putting_it_back_and
 
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
-def test_a_log_that_was_cut_and_is_sound_otherwise_is_accepted_as_its_hint_says(cli: Cli, bucket: Timed) -> None:
+def test_log_that_was_cut_and_is_sound_otherwise_is_accepted_as_its_hint_says(cli: Cli, bucket: Timed) -> None:
     LOST["log_rolled_back"](bucket)
     (found,) = cli("audit", "verify", "--json").json["findings"]
     assert found["flaw"] == "log_rolled_back"
@@ -206,9 +206,7 @@ ADDED: dict[str, tuple[Callable[[Timed], None], Callable[[Timed], list[str]]]] =
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
 @pytest.mark.parametrize("flaw", ADDED)
-def test_what_was_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(
-    cli: Cli, bucket: Timed, flaw: str
-) -> None:
+def test_object_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(cli: Cli, bucket: Timed, flaw: str) -> None:
     damage, added = ADDED[flaw]
     damage(bucket)
     done = cli("audit", "verify", "--json")
@@ -221,7 +219,7 @@ def test_what_was_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(
 
 
 @pytest.mark.requirement("cli-hints", "fleet-tampering")
-def test_an_erased_actor_put_back_into_a_bucket_is_mended_by_erasing_it_again(cli: Cli, bucket: Timed) -> None:
+def test_erased_actor_put_back_into_a_bucket_is_mended_by_erasing_it_again(cli: Cli, bucket: Timed) -> None:
     with opened() as owner:
         cap = owner.mint(actor="local/bob", ops=["put"], namespaces=["work"], ttl=600)
         owner.memory(cap).put("a line")

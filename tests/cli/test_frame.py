@@ -111,7 +111,7 @@ def test_without_a_verb_the_help_is_shown_as_an_error(cli: Cli) -> None:
 # Verbs.
 
 
-def test_a_verb_whose_module_is_missing_breaks_no_other(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verb_whose_module_is_missing_breaks_no_other(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VERBS, "later", ("strongroom.cli.not_there:later", "Not there yet."))
     assert cli("later", "--json").reason == "usage"
     told = cli("--help")
@@ -378,7 +378,7 @@ def test_completion_without_a_shell_names_the_shells_on_one_line(cli: Cli) -> No
 @pytest.mark.parametrize(
     "word", ["search", "update", "delete", "add", "remember", "recall", "rm", "edit", "ls", "Find"]
 )
-def test_a_verb_of_other_tools_is_answered_with_the_one_that_does_it_here(cli: Cli, word: str) -> None:
+def test_verb_of_other_tools_is_answered_with_the_one_that_does_it_here(cli: Cli, word: str) -> None:
     done = cli(word, "something", "--json")
     assert (done.code, done.error["reason"]) == (2, "usage")
     named = re.findall(r"`strongroom (\w+)`", done.error["hint"])

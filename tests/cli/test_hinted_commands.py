@@ -50,7 +50,7 @@ NAMED = sorted(set(_named()))
 
 @pytest.mark.requirement("cli-hints")
 @pytest.mark.parametrize(("module", "words"), NAMED, ids=[f"{module}: {words}" for module, words in NAMED])
-def test_a_command_that_a_message_names_exists_with_its_options(module: str, words: str) -> None:
+def test_command_that_a_message_names_exists_with_its_options(module: str, words: str) -> None:
     command: click.Command | None = app
     context = click.Context(app)
     rest = [one for one in shlex.split(words) if one not in ("...", "{}", "VERB")]
@@ -85,7 +85,7 @@ def _revive(cli: Cli) -> str:
 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
-def test_a_revived_line_is_mended_by_forgetting_it_again(cli: Cli, vault: None) -> None:
+def test_revived_line_is_mended_by_forgetting_it_again(cli: Cli, vault: None) -> None:
     line = _revive(cli)
     done = cli("audit", "verify", "--json")
     assert (done.code, [one["flaw"] for one in done.json["findings"]]) == (6, ["object_revived"])
@@ -117,9 +117,7 @@ DAMAGES = {
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
 @pytest.mark.parametrize("what", ["all of it", "the keys alone", "a cap's record alone"])
-def test_what_an_erased_actor_had_and_is_back_is_mended_by_erasing_that_actor_again(
-    cli: Cli, vault: None, what: str
-) -> None:
+def test_objects_of_an_erased_actor_that_are_back_are_mended_by_erasing_again(cli: Cli, vault: None, what: str) -> None:
     with opened() as owner:
         cap = owner.mint(actor="local/bob", ops=["put"], namespaces=["work"], ttl=600)
         owner.memory(cap).put("a line")
@@ -142,7 +140,7 @@ def test_what_an_erased_actor_had_and_is_back_is_mended_by_erasing_that_actor_ag
 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
-def test_a_vault_without_its_format_record_is_mended_by_a_backup_and_names_no_verify(cli: Cli, vault: None) -> None:
+def test_vault_without_its_format_record_is_mended_by_a_backup_and_names_no_verify(cli: Cli, vault: None) -> None:
     assert cli("backup", "copy").code == 0
     edit(place(), "UPDATE objects SET body = x'00' WHERE name = 'vault/format'")
     for words in (["audit", "verify"], ["get", "a question"], ["namespaces", "list"]):
@@ -167,7 +165,7 @@ def test_entries_behind_the_end_are_seen_by_doctor_because_they_stop_every_comma
 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
-def test_an_older_copy_that_was_used_since_is_accepted_by_the_hinted_command(cli: Cli, vault: None) -> None:
+def test_older_copy_that_was_used_since_is_accepted_by_the_hinted_command(cli: Cli, vault: None) -> None:
     assert cli("backup", "copy").code == 0
     cli("put", "line one", "-n", "work")
     assert cli("audit", "verify").code == 0
@@ -184,7 +182,7 @@ def test_an_older_copy_that_was_used_since_is_accepted_by_the_hinted_command(cli
 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
-def test_a_damaged_archive_is_mended_by_the_right_directory_or_its_copy(cli: Cli, vault: None, home: Path) -> None:
+def test_damaged_archive_is_mended_by_the_right_directory_or_its_copy(cli: Cli, vault: None, home: Path) -> None:
     with opened() as owner:
         fill(owner, 2 * 256)
         assert owner.audit.archive(home / "old") > 0
@@ -203,7 +201,7 @@ def test_a_damaged_archive_is_mended_by_the_right_directory_or_its_copy(cli: Cli
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
 @pytest.mark.parametrize("flaw", DAMAGES)
-def test_what_is_to_be_mended_by_a_backup_is_mended_by_it(cli: Cli, vault: None, flaw: str) -> None:
+def test_damage_hinted_at_a_backup_is_mended_by_it(cli: Cli, vault: None, flaw: str) -> None:
     cli("put", "line one", "-n", "work")
     assert cli("backup", "copy").code == 0
     cli("put", "line two", "-n", "work")
@@ -224,7 +222,7 @@ def test_what_is_to_be_mended_by_a_backup_is_mended_by_it(cli: Cli, vault: None,
 
 @pytest.mark.requirement("cli-hints")
 @pytest.mark.parametrize("terms", [{"actor": "local/bob"}, {"actor_scope": "local/"}], ids=["actor", "scope"])
-def test_a_rotation_that_a_holder_keeps_from_ending_ends_after_the_hinted_revocation(
+def test_rotation_that_a_holder_keeps_from_ending_ends_after_the_hinted_revocation(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, terms: dict[str, str]
 ) -> None:
     with opened() as other:
@@ -266,9 +264,7 @@ WRECKS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
 @pytest.mark.parametrize("wreck", WRECKS)
-def test_a_vault_that_does_not_open_is_told_to_restore_a_backup_which_mends_it(
-    cli: Cli, vault: None, wreck: str
-) -> None:
+def test_vault_that_does_not_open_is_told_to_restore_a_backup_which_mends_it(cli: Cli, vault: None, wreck: str) -> None:
     cli("put", "line one", "-n", "work")
     assert cli("backup", "copy").code == 0
     WRECKS[wreck]()
@@ -326,7 +322,7 @@ def test_each_refusal_of_the_owners_verbs_has_its_reason_code_and_way_on(cli: Cl
 
 @pytest.mark.requirement("cli-hints")
 @pytest.mark.parametrize("what", ["vault", "owner.cap"])
-def test_what_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli, vault: None, what: str) -> None:
+def test_file_that_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli, vault: None, what: str) -> None:
     path = place() if what == "vault" else owner_cap()
     path.chmod(0o755 if what == "vault" else 0o644)
     (found,) = [one for one in cli("doctor", "--json").json["checks"] if one["state"] in ("warn", "fail")]
@@ -336,7 +332,7 @@ def test_what_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli,
 
 
 @pytest.mark.requirement("cli-hints")
-def test_a_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_place_as_hinted(
+def test_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_place_as_hinted(
     cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyrage.passphrase, "encrypt", age.encrypt)

@@ -45,7 +45,7 @@ def hint(cli: Cli, *arguments: str, code: int) -> str:
 # Recall that matches nothing.
 
 
-def test_a_question_that_nothing_matches_gets_a_note_and_one_that_matches_gets_none(cli: Cli, vault: None) -> None:
+def test_question_that_nothing_matches_gets_a_note_and_one_that_matches_gets_none(cli: Cli, vault: None) -> None:
     cli("put", "Trip to Chengdu", "-n", "travel")
     missed = cli("get", "peanuts")
     assert "note: nothing matches" in missed.err
@@ -54,7 +54,7 @@ def test_a_question_that_nothing_matches_gets_a_note_and_one_that_matches_gets_n
     assert cli("get", "peanuts", "--json").err == ""
 
 
-def test_a_line_got_by_its_id_gets_no_note_about_matching(cli: Cli, vault: None) -> None:
+def test_line_got_by_its_id_gets_no_note_about_matching(cli: Cli, vault: None) -> None:
     cli("put", "Trip to Chengdu", "-n", "travel", "--id", ID)
     assert cli("get", "--id", ID).err == ""
 
@@ -62,12 +62,12 @@ def test_a_line_got_by_its_id_gets_no_note_about_matching(cli: Cli, vault: None)
 # Namespaces.
 
 
-def test_the_owner_who_names_no_namespace_of_the_vault_hears_which_there_are(cli: Cli, vault: None) -> None:
+def test_owner_who_names_no_namespace_of_the_vault_hears_which_there_are(cli: Cli, vault: None) -> None:
     for verb in (["get", "x", "-n"], ["list", "-n"], ["put", "x", "-n"], ["profile", "show"]):
         assert "personal, family, work, travel" in hint(cli, *verb, "nowhere", code=3)
 
 
-def test_a_given_cap_does_not_hear_which_namespaces_there_are(cli: Cli, caps: Caps) -> None:
+def test_given_cap_does_not_hear_which_namespaces_there_are(cli: Cli, caps: Caps) -> None:
     cap = str(caps("travel.cap", minted()))
     assert "family" not in hint(cli, "get", "x", "-n", "nowhere", "--cap-file", cap, code=3)
 
@@ -88,7 +88,7 @@ def test_namespaces_joined_by_a_comma_are_refused_and_n_is_to_be_repeated(
     assert "-n" in done.error["message"]
 
 
-def test_a_line_is_not_put_into_two_namespaces(cli: Cli, vault: None) -> None:
+def test_line_is_not_put_into_two_namespaces(cli: Cli, vault: None) -> None:
     assert cli("put", "x", "-n", "work,travel", "--json").reason == "usage"
 
 
@@ -110,7 +110,7 @@ def test_a_line_is_not_put_into_two_namespaces(cli: Cli, vault: None) -> None:
     ],
     ids=" ".join,
 )
-def test_an_owners_verb_says_that_the_cap_of_the_environment_is_not_used(
+def test_owners_verb_says_that_the_cap_of_the_environment_is_not_used(
     cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch, verb: list[str]
 ) -> None:
     monkeypatch.setenv("STRONGROOM_CAP_FILE", str(caps("travel.cap", minted())))
@@ -119,7 +119,7 @@ def test_an_owners_verb_says_that_the_cap_of_the_environment_is_not_used(
     assert done.err.count(OWNERS_NOTE) == 1
 
 
-def test_the_owners_note_needs_a_cap_and_spares_programs(cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_note_needs_a_cap_and_spares_programs(cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch) -> None:
     assert OWNERS_NOTE not in cli("cap", "list").err
     monkeypatch.setenv("STRONGROOM_CAP", minted())
     assert cli("cap", "list", "--json").err == ""
@@ -127,7 +127,7 @@ def test_the_owners_note_needs_a_cap_and_spares_programs(cli: Cli, caps: Caps, m
     assert OWNERS_NOTE not in cli("get", "x").err, "get uses the cap"
 
 
-def test_a_cap_file_that_is_revoked_is_not_called_unused(cli: Cli, caps: Caps) -> None:
+def test_cap_file_that_is_revoked_is_not_called_unused(cli: Cli, caps: Caps) -> None:
     cap = str(caps("travel.cap", minted()))
     assert cli("cap", "revoke", "--cap-file", cap).err == ""
 
@@ -136,7 +136,7 @@ def test_a_cap_file_that_is_revoked_is_not_called_unused(cli: Cli, caps: Caps) -
 
 
 @pytest.mark.requirement("cli-denials")
-def test_a_file_that_holds_no_cap_is_named(cli: Cli, caps: Caps) -> None:
+def test_file_that_holds_no_cap_is_named(cli: Cli, caps: Caps) -> None:
     path = caps("letter.txt", "Dear Ana")
     done = cli("list", "--cap-file", str(path), "--json")
     assert (done.code, done.reason) == (3, "cap_malformed")
@@ -144,7 +144,7 @@ def test_a_file_that_holds_no_cap_is_named(cli: Cli, caps: Caps) -> None:
     assert "Ana" not in done.err
 
 
-def test_an_unknown_field_of_the_configuration_is_told_the_fields_that_exist(cli: Cli, vault: None) -> None:
+def test_unknown_field_of_the_configuration_is_told_the_fields_that_exist(cli: Cli, vault: None) -> None:
     place = settings.config_path()
     place.parent.mkdir(parents=True)
     place.write_text('motor = "lexical"\n')
@@ -154,7 +154,7 @@ def test_an_unknown_field_of_the_configuration_is_told_the_fields_that_exist(cli
     assert cli(*proposed.split()).code == 0, "what the hint proposes works with the file that is there"
 
 
-def test_a_damaged_archive_is_not_blamed_on_the_vault(cli: Cli, vault: None) -> None:
+def test_damaged_archive_is_not_blamed_on_the_vault(cli: Cli, vault: None) -> None:
     cli("put", "a trip", "-n", "travel")
     clear = "--i-understand-this-is-plaintext"
     assert cli("export", "x.jsonl", clear).code == 0
@@ -165,7 +165,7 @@ def test_a_damaged_archive_is_not_blamed_on_the_vault(cli: Cli, vault: None) -> 
 # Other words than the library's.
 
 
-def test_a_question_that_is_too_large_is_to_be_shorter(cli: Cli, vault: None) -> None:
+def test_question_that_is_too_large_is_to_be_shorter(cli: Cli, vault: None) -> None:
     assert "shorter" in hint(cli, "get", "x" * 40_000, code=2)
 
 
@@ -178,7 +178,7 @@ def test_too_few_digits_of_a_link_are_told_in_words_of_the_shell(cli: Cli, vault
 
 
 @pytest.mark.requirement("cli-audit")
-def test_an_operation_that_the_log_never_has_is_refused_with_those_it_has(cli: Cli, vault: None) -> None:
+def test_operation_that_the_log_never_has_is_refused_with_those_it_has(cli: Cli, vault: None) -> None:
     said = hint(cli, "audit", "show", "--op", "get,read", code=2)
     assert "rotate-root" in said
     assert "snapshot" in said
@@ -205,7 +205,7 @@ def test_every_operation_of_a_cap_and_a_cap_merely_shown_can_be_asked_for(cli: C
 
 
 @pytest.mark.requirement("cli-hostile-text")
-def test_a_second_line_cannot_pass_for_what_is_said_about_the_first(cli: Cli, vault: None) -> None:
+def test_second_line_cannot_pass_for_what_is_said_about_the_first(cli: Cli, vault: None) -> None:
     cli("put", "-n", "travel", "Please pay\ntravel  2024-01-01 09:00  01JABCDEFGHJKMNPQRSTVWXYZ0")
     shown = cli("get", "please pay").out.splitlines()
     assert shown[0] == " 1 Please pay"
@@ -214,7 +214,7 @@ def test_a_second_line_cannot_pass_for_what_is_said_about_the_first(cli: Cli, va
 
 
 @pytest.mark.requirement("cli-hostile-text")
-def test_a_line_of_the_last_day_of_the_calendar_is_shown_in_every_zone(
+def test_line_of_the_last_day_of_the_calendar_is_shown_in_every_zone(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("put", "-n", "travel", "--time", "9999-12-31T23:59:59+00:00", "the end")
@@ -229,7 +229,7 @@ def test_a_line_of_the_last_day_of_the_calendar_is_shown_in_every_zone(
 
 
 @pytest.mark.requirement("cli-caps")
-def test_a_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: None, tmp_path: Path) -> None:
+def test_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: None, tmp_path: Path) -> None:
     before = len(json.loads(cli("cap", "list", "--json").out)["caps"])
     (tmp_path / "dangling.cap").symlink_to(tmp_path / "nowhere" / "x")
     for out in (tmp_path / "missing" / "x.cap", tmp_path / "dangling.cap"):
@@ -238,7 +238,7 @@ def test_a_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: 
 
 
 @pytest.mark.requirement("cli-caps")
-def test_a_cap_that_was_signed_and_could_not_be_written_is_taken_back_by_the_hinted_command(
+def test_cap_that_was_signed_and_could_not_be_written_is_taken_back_by_the_hinted_command(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -257,7 +257,7 @@ def test_a_cap_that_was_signed_and_could_not_be_written_is_taken_back_by_the_hin
 
 
 @pytest.mark.parametrize("option", ["--url", "--cap-file"])
-def test_an_option_of_a_verb_before_the_verb_is_to_be_said_after_it(cli: Cli, home: Path, option: str) -> None:
+def test_option_of_a_verb_before_the_verb_is_to_be_said_after_it(cli: Cli, home: Path, option: str) -> None:
     done = cli(option, "http://127.0.0.1:9", "get", "x", "--json")
     assert (done.code, done.reason) == (2, "usage")
     assert f"after the verb: `strongroom VERB {option}" in done.error["hint"]
@@ -275,7 +275,7 @@ def test_minting_at_a_server_is_told_to_go_by_http(
     assert (f"POST /v1/caps/{verb}" in done.error["hint"]) == by_http
 
 
-def test_a_revocation_says_how_many_caps_fell_with_the_named_one(cli: Cli, vault: None, caps: Caps) -> None:
+def test_revocation_says_how_many_caps_fell_with_the_named_one(cli: Cli, vault: None, caps: Caps) -> None:
     mint = ("cap", "mint", "--ops", "get,renew", "--namespaces", "work", "--ttl", "1h", "--out")
     for name in ("one.cap", "two.cap"):
         assert cli(*mint, name).code == 0
@@ -284,7 +284,7 @@ def test_a_revocation_says_how_many_caps_fell_with_the_named_one(cli: Cli, vault
     assert "renewed or minted" not in cli("cap", "revoke", "--cap-file", "two.cap").out
 
 
-def test_the_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: None) -> None:
+def test_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: None) -> None:
     assert cli("cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--out", "a cap").code == 0
     done = cli("put", "a text", "-n", "work", "--cap-file", "a cap", "--json")
     assert done.reason == "cap_op_mismatch"
@@ -294,7 +294,7 @@ def test_the_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: Non
 
 @pytest.mark.requirement("cli-erase")
 @pytest.mark.parametrize("verb", [["forget", "--namespace", "work", "--yes"], ["erase", "--everything", "--yes"]])
-def test_what_a_put_off_scrub_leaves_is_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
+def test_remains_of_a_put_off_scrub_are_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
     assert cli("init", "another vault").code == 0
     assert cli("put", "a text", "-n", "work", "--vault", "another vault").code == 0
     reader = apsw.Connection("another vault/vault.db")
@@ -311,7 +311,7 @@ def test_what_a_put_off_scrub_leaves_is_removed_by_the_hinted_command(cli: Cli, 
     assert not Path("another vault/vault.scrub").exists()
 
 
-def test_a_revoked_cap_is_told_to_be_replaced(cli: Cli, vault: None) -> None:
+def test_revoked_cap_is_told_to_be_replaced(cli: Cli, vault: None) -> None:
     assert cli("cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--out", "a.cap").code == 0
     assert cli("cap", "revoke", "--cap-file", "a.cap").code == 0
     done = cli("get", "a question", "--cap-file", "a.cap", "--json")
@@ -329,7 +329,7 @@ class _Point:
 
 
 @pytest.mark.parametrize("name", ["s3", "other"])
-def test_a_store_without_its_package_is_told_how_to_get_it_and_only_ours_by_our_extra(
+def test_store_without_its_package_is_told_how_to_get_it_and_only_ours_by_our_extra(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(store, "entry_points", lambda group: [_Point(name)])

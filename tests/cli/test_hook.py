@@ -80,13 +80,13 @@ def remember(actor: str, *texts: str) -> None:
 
 @pytest.mark.requirement("hermes-hook-check-closed")
 @pytest.mark.parametrize("said", ["", "{", "[]", json.dumps(call(tool_input=None)), json.dumps(call(tool_name=""))])
-def test_a_document_that_cannot_be_read_blocks_with_exit_code_0(wired: Path, ask: Ask, said: str) -> None:
+def test_document_that_cannot_be_read_blocks_with_exit_code_0(wired: Path, ask: Ask, said: str) -> None:
     done = ask("check", said)
     assert (done.code, done.json["decision"]) == (0, "block")
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_home_that_is_not_wired_blocks(home: Path, ask: Ask) -> None:
+def test_home_that_is_not_wired_blocks(home: Path, ask: Ask) -> None:
     assert ask("check", call()).json["decision"] == "block"
     (home / ".hermes").mkdir()
     done = ask("check", call())
@@ -94,7 +94,7 @@ def test_a_home_that_is_not_wired_blocks(home: Path, ask: Ask) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_policy_with_a_fault_and_none_before_it_blocks_and_says_so(wired: Path, ask: Ask) -> None:
+def test_policy_with_a_fault_and_none_before_it_blocks_and_says_so(wired: Path, ask: Ask) -> None:
     policy.path_of(wired).write_text("vault = [")
     done = ask("check", call())
     assert (done.code, done.json["decision"]) == (0, "block")
@@ -103,7 +103,7 @@ def test_a_policy_with_a_fault_and_none_before_it_blocks_and_says_so(wired: Path
 
 
 @pytest.mark.requirement("hermes-hook-check-closed", "hermes-policy-live")
-def test_a_policy_with_a_fault_leaves_the_last_good_one_in_use(wired: Path, ask: Ask) -> None:
+def test_policy_with_a_fault_leaves_the_last_good_one_in_use(wired: Path, ask: Ask) -> None:
     home_of(wired).keep_good()
     with policy.path_of(wired).open("a") as file:
         file.write("[recall\n")
@@ -116,7 +116,7 @@ def test_a_policy_with_a_fault_leaves_the_last_good_one_in_use(wired: Path, ask:
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_missing_cap_blocks(wired: Path, ask: Ask, home: Path) -> None:
+def test_missing_cap_blocks(wired: Path, ask: Ask, home: Path) -> None:
     (home / "outside" / "runtime.cap").unlink()
     done = ask("check", call())
     assert done.json["decision"] == "block"
@@ -124,7 +124,7 @@ def test_a_missing_cap_blocks(wired: Path, ask: Ask, home: Path) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_revoked_cap_blocks(wired: Path, ask: Ask) -> None:
+def test_revoked_cap_blocks(wired: Path, ask: Ask) -> None:
     with opened() as one:
         (link,) = [record.link for record in one.caps() if record.label == "hermes default"]
         one.revoke(link)
@@ -134,7 +134,7 @@ def test_a_revoked_cap_blocks(wired: Path, ask: Ask) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_an_expired_cap_blocks_and_is_not_renewed(wired: Path, ask: Ask, home: Path) -> None:
+def test_expired_cap_blocks_and_is_not_renewed(wired: Path, ask: Ask, home: Path) -> None:
     path = home / "outside" / "runtime.cap"
     before = Millis(round(time.time() - 4) * 1000)
     place = settings.find().vault
@@ -165,7 +165,7 @@ def test_arguments_that_reach_for_what_is_the_owners_block(wired: Path, ask: Ask
     assert "would access" in done.json["reason"]
 
 
-def test_a_harmless_call_is_allowed_and_the_gate_was_asked(wired: Path, ask: Ask, process: Cli) -> None:
+def test_harmless_call_is_allowed_and_the_gate_was_asked(wired: Path, ask: Ask, process: Cli) -> None:
     before = len(process("audit", "show", "--json").json["entries"])
     done = ask("check", call())
     assert (done.code, done.json, done.err) == (0, {}, "")
@@ -173,7 +173,7 @@ def test_a_harmless_call_is_allowed_and_the_gate_was_asked(wired: Path, ask: Ask
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_server_that_is_out_of_reach_blocks(wired: Path, ask: Ask) -> None:
+def test_server_that_is_out_of_reach_blocks(wired: Path, ask: Ask) -> None:
     path = policy.path_of(wired)
     path.write_text(path.read_text().replace("vault = ", "# ") + 'url = "http://127.0.0.1:9"\n')
     done = ask("check", call())
@@ -182,7 +182,7 @@ def test_a_server_that_is_out_of_reach_blocks(wired: Path, ask: Ask) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-stdin")
-def test_an_open_stdin_without_data_ends_with_a_verdict(wired: Path, home: Path) -> None:
+def test_open_stdin_without_data_ends_with_a_verdict(wired: Path, home: Path) -> None:
     # The pipe stays open until after the answer: a hook that waits for its end would never give one.
     child = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "strongroom", "hook", "check"],
@@ -218,7 +218,7 @@ def test_work_that_does_not_end_is_left_behind_with_the_verdict_of_failure(
 
 @pytest.mark.requirement("hermes-hook-check-closed")
 @pytest.mark.parametrize(("name", "verdict"), [("check", "block"), ("audit", None), ("memory_inject", None)])
-def test_a_defect_ends_in_the_verdict_of_failure(
+def test_defect_ends_in_the_verdict_of_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, name: str, verdict: str | None
 ) -> None:
     def broken() -> None:
@@ -236,7 +236,7 @@ def test_a_defect_ends_in_the_verdict_of_failure(
 
 
 @pytest.mark.requirement("hermes-hook-audit")
-def test_a_tool_call_is_put_on_record_and_its_arguments_are_not(wired: Path, ask: Ask, process: Cli) -> None:
+def test_tool_call_is_put_on_record_and_its_arguments_are_not(wired: Path, ask: Ask, process: Cli) -> None:
     done = ask("audit", call("echo zanzibarquartz", hook_event_name="post_tool_call"))
     assert (done.code, done.json, done.err) == (0, {}, "")
     log = process("audit", "show", "--json").out
@@ -245,7 +245,7 @@ def test_a_tool_call_is_put_on_record_and_its_arguments_are_not(wired: Path, ask
 
 
 @pytest.mark.requirement("hermes-hook-audit")
-def test_a_tool_call_that_was_blocked_is_not_recorded_as_done(wired: Path, ask: Ask, process: Cli) -> None:
+def test_tool_call_that_was_blocked_is_not_recorded_as_done(wired: Path, ask: Ask, process: Cli) -> None:
     assert ask("audit", call(hook_event_name="post_tool_call", extra={"status": "blocked"})).code == 0
     log = process("audit", "show", "--json").out
     assert "did blocked:terminal" in log
@@ -254,14 +254,14 @@ def test_a_tool_call_that_was_blocked_is_not_recorded_as_done(wired: Path, ask: 
 
 @pytest.mark.requirement("hermes-hook-audit")
 @pytest.mark.parametrize("name", ["audit", "memory-inject"])
-def test_a_failure_is_said_beside_and_blocks_nothing(home: Path, ask: Ask, name: str) -> None:
+def test_failure_is_said_beside_and_blocks_nothing(home: Path, ask: Ask, name: str) -> None:
     done = ask(name, call())
     assert (done.code, done.json) == (0, {})
     assert "there is no Hermes home" in done.err
 
 
 @pytest.mark.requirement("hermes-hook-inject")
-def test_what_the_owner_said_is_injected_once(wired: Path, ask: Ask) -> None:
+def test_owners_words_are_injected_once(wired: Path, ask: Ask) -> None:
     remember("hermes/default/owner", "Trip to Chengdu, May 25-29")
     done = ask("memory-inject", turn("when is my trip to Chengdu?"))
     assert (done.code, done.err) == (0, "")
@@ -273,7 +273,7 @@ def test_what_the_owner_said_is_injected_once(wired: Path, ask: Ask) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-inject")
-def test_a_stranger_is_not_shown_the_owners_memory(wired: Path, ask: Ask) -> None:
+def test_stranger_is_not_shown_the_owners_memory(wired: Path, ask: Ask) -> None:
     remember("hermes/default/owner", "Trip to Chengdu, May 25-29")
     assert ask("memory-inject", turn("trip to Chengdu?", platform="telegram", sender_id="42")).json == {}
     assert ask("memory-inject", turn("trip to Chengdu?", platform="telegram")).json == {}
@@ -281,9 +281,7 @@ def test_a_stranger_is_not_shown_the_owners_memory(wired: Path, ask: Ask) -> Non
 
 
 @pytest.mark.requirement("hermes-hook-inject")
-def test_a_person_in_a_direct_chat_is_known_by_hermes_database_and_a_group_is_not_shown_it(
-    wired: Path, ask: Ask
-) -> None:
+def test_person_in_a_direct_chat_is_known_by_hermes_database_and_a_group_is_not_shown_it(wired: Path, ask: Ask) -> None:
     told = {"path": str(wired / "state.db"), "turns": [], "results": [], "freed": ""}
     groups = (
         """database.create_session("s-group", source="telegram", user_id="alice", chat_id="-5", chat_type="group")\n"""

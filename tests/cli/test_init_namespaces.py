@@ -75,14 +75,14 @@ def test_wrong_empty_or_open_passphrase_file_is_unavailable(cli: Cli, home: Path
 
 
 @pytest.mark.requirement("keys-sources")
-def test_a_short_passphrase_is_refused_before_anything_is_made(cli: Cli, home: Path) -> None:
+def test_short_passphrase_is_refused_before_anything_is_made(cli: Cli, home: Path) -> None:
     done = cli("init", "--passphrase-file", "-", "--json", stdin="seven77\n")
     assert (done.code, done.reason) == (2, "invalid_request")
     assert files_below(home) == set()
 
 
 @pytest.mark.requirement("keys-sources")
-def test_a_new_passphrase_is_asked_for_once(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_passphrase_is_asked_for_once(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
     def prompted(_: str, *, twice: bool = False) -> str:

@@ -69,7 +69,7 @@ def two(request: pytest.FixtureRequest, cli: Cli, home: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_bad_issuer_key_is_mended_by_the_hinted_rotation(cli: Cli, two: str, damage: str) -> None:
+def test_bad_issuer_key_is_mended_by_the_hinted_rotation(cli: Cli, two: str, damage: str) -> None:
     cli("put", "line one", "-n", "work")
     DAMAGES[damage](keys() / "issuer.key")
     done = cli(*MINT)
@@ -101,7 +101,7 @@ def test_doctor_gives_each_key_file_its_own_hint(cli: Cli, vault: None, name: st
 
 
 @pytest.mark.parametrize("name", ["issuer.key", "root.keyring"])
-def test_a_key_file_that_others_can_read_is_mended_by_the_hinted_chmod(cli: Cli, two: str, name: str) -> None:
+def test_key_file_that_others_can_read_is_mended_by_the_hinted_chmod(cli: Cli, two: str, name: str) -> None:
     (keys() / name).chmod(0o640)
     done = cli(*MINT)
     assert done.reason == "key_unavailable"
@@ -110,9 +110,7 @@ def test_a_key_file_that_others_can_read_is_mended_by_the_hinted_chmod(cli: Cli,
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_bad_root_keyring_is_mended_by_a_copy_alone_and_no_hint_says_otherwise(
-    cli: Cli, two: str, damage: str
-) -> None:
+def test_bad_root_keyring_is_mended_by_a_copy_alone_and_no_hint_says_otherwise(cli: Cli, two: str, damage: str) -> None:
     path = keys() / "root.keyring"
     kept = path.read_bytes()
     DAMAGES[damage](path)
@@ -159,7 +157,7 @@ def test_another_passphrase_says_which_file_it_does_not_open(
 
 @pytest.mark.parametrize("name", [EnvironmentKeys.ROOT, EnvironmentKeys.ISSUER])
 @pytest.mark.parametrize("value", [None, "rubbish", "foreign"])
-def test_a_bad_key_in_the_environment_is_never_to_be_made_anew_for_a_vault_that_is_there(
+def test_bad_key_in_the_environment_is_never_to_be_made_anew_for_a_vault_that_is_there(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None
 ) -> None:
     made = EnvironmentKeys.generate()
@@ -211,7 +209,7 @@ def test_doctor_says_so_if_a_key_file_is_a_directory(cli: Cli, vault: None, name
     assert found[0]["name"] == "key files"
 
 
-def test_a_hinted_rotation_rotates_the_vault_that_was_meant_and_no_other(cli: Cli, vault: None) -> None:
+def test_hinted_rotation_rotates_the_vault_that_was_meant_and_no_other(cli: Cli, vault: None) -> None:
     assert cli("init", "another vault").code == 0
     path = default_directory(identify("another vault")) / "issuer.key"
     path.unlink()
@@ -229,7 +227,7 @@ def test_a_hinted_rotation_rotates_the_vault_that_was_meant_and_no_other(cli: Cl
     assert cli(*MINT, "--vault", "another vault").code == 0
 
 
-def test_a_key_file_that_is_a_pipe_is_not_waited_for(cli: Cli, vault: None) -> None:
+def test_key_file_that_is_a_pipe_is_not_waited_for(cli: Cli, vault: None) -> None:
     (keys() / "issuer.key").unlink()
     os.mkfifo(keys() / "issuer.key", 0o600)
     done = cli(*MINT)
@@ -238,7 +236,7 @@ def test_a_key_file_that_is_a_pipe_is_not_waited_for(cli: Cli, vault: None) -> N
     assert cli(*MINT).code == 0
 
 
-def test_a_key_that_cannot_be_written_says_why_and_leaves_the_one_that_is_there(
+def test_key_that_cannot_be_written_says_why_and_leaves_the_one_that_is_there(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:

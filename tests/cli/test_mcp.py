@@ -37,7 +37,7 @@ def test_without_a_cap_an_agent_gets_nothing_and_not_the_owners_own(
 
 
 @pytest.mark.requirement("cli-mcp")
-def test_a_cap_that_is_none_or_a_place_that_belongs_to_the_client_is_refused(
+def test_cap_that_is_none_or_a_place_that_belongs_to_the_client_is_refused(
     cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("mcp", "--cap-file", "nowhere.cap", "--json").reason == "cap_missing"
@@ -81,7 +81,7 @@ async def remember(client: Client) -> None:
 
 @pytest.mark.requirement("cli-mcp")
 @pytest.mark.parametrize("where", ["near", "far"])
-def test_a_real_client_remembers_recalls_and_is_denied(cli: Cli, caps: Caps, home: Path, where: str) -> None:
+def test_real_client_remembers_recalls_and_is_denied(cli: Cli, caps: Caps, home: Path, where: str) -> None:
     cap = str(caps("agent.cap", minted()))
     if where == "near":
         work_with(home, ["--cap-file", cap], remember)
@@ -97,7 +97,7 @@ def test_a_real_client_remembers_recalls_and_is_denied(cli: Cli, caps: Caps, hom
 
 
 @pytest.mark.requirement("cli-mcp", "cli-cap-sources")
-def test_the_cap_may_come_from_the_environment_and_the_owners_own_if_told(cli: Cli, caps: Caps, home: Path) -> None:
+def test_cap_may_come_from_the_environment_and_the_owners_own_if_told(cli: Cli, caps: Caps, home: Path) -> None:
     work_with(home, [], remember, STRONGROOM_CAP=minted())
     work_with(home, [], remember, STRONGROOM_CAP_FILE=str(caps("agent.cap", minted())))
 
@@ -109,7 +109,7 @@ def test_the_cap_may_come_from_the_environment_and_the_owners_own_if_told(cli: C
 
 
 @pytest.mark.requirement("cli-mcp", "cli-renew")
-def test_a_cap_near_its_end_is_renewed_when_the_client_starts_it(cli: Cli, caps: Caps, home: Path) -> None:
+def test_cap_near_its_end_is_renewed_when_the_client_starts_it(cli: Cli, caps: Caps, home: Path) -> None:
     old = backdated(900, 1000, ops=["put", "get", "renew"])
     cap = caps("agent.cap", old)
     work_with(home, ["--cap-file", str(cap)], remember)
@@ -135,7 +135,7 @@ def test_a_cap_near_its_end_is_renewed_when_the_client_starts_it(cli: Cli, caps:
 
 
 @pytest.mark.requirement("cli-mcp")
-def test_a_cap_that_has_ended_is_told_at_the_start_and_the_client_is_served_all_the_same(
+def test_cap_that_has_ended_is_told_at_the_start_and_the_client_is_served_all_the_same(
     process: Cli, caps: Caps
 ) -> None:
     ended = process("mcp", "--cap-file", str(caps("a.cap", backdated(7200, 60))), stdin=json.dumps(HELLO) + "\n")
@@ -166,7 +166,7 @@ def test_stdout_holds_the_protocol_alone_and_the_end_of_stdin_ends_it(process: C
 
 
 @pytest.mark.requirement("cli-mcp")
-def test_a_signal_ends_it_well(home: Path, caps: Caps) -> None:
+def test_signal_ends_it_well(home: Path, caps: Caps) -> None:
     command = [sys.executable, "-W", "error", "-m", "strongroom", "mcp", "--cap-file", str(caps("a.cap", minted()))]
     with subprocess.Popen(command, env=environment(), stdin=-1, stdout=-1, stderr=-1, text=True) as running:
         assert running.stdin is not None

@@ -58,7 +58,7 @@ def plugins(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.requirement("conformance-cli")
-def test_a_provider_that_fails_a_check_gets_exit_code_7_and_the_reason(cli: Cli) -> None:
+def test_provider_that_fails_a_check_gets_exit_code_7_and_the_reason(cli: Cli) -> None:
     options = (
         "provider",
         "check",
@@ -79,7 +79,7 @@ def test_a_provider_that_fails_a_check_gets_exit_code_7_and_the_reason(cli: Cli)
 
 
 @pytest.mark.requirement("conformance-cli")
-def test_a_provider_that_fails_none_gets_exit_code_0_also_where_checks_do_not_apply(cli: Cli) -> None:
+def test_provider_that_fails_none_gets_exit_code_0_also_where_checks_do_not_apply(cli: Cli) -> None:
     only = ("--only", "order", "--only", "tool-schemas")
     done = cli("provider", "check", f"{BAD}:KeepsNothing", *only, "--patience", "0.2", "--json")
     assert (done.code, done.json["ok"]) == (0, True)
@@ -110,12 +110,14 @@ def test_markdown_is_a_table_and_not_for_programs_too(cli: Cli) -> None:
         ([], "usage", 2),
     ],
 )
-def test_what_cannot_be_checked_is_refused(cli: Cli, plugins: Path, words: list[str], reason: str, code: int) -> None:
+def test_provider_that_cannot_be_checked_is_refused(
+    cli: Cli, plugins: Path, words: list[str], reason: str, code: int
+) -> None:
     done = cli("provider", "check", *words, "--json")
     assert (done.reason, done.code) == (reason, code)
 
 
-def test_the_examples_of_check_run(cli: Cli, plugins: Path, home: Path) -> None:
+def test_examples_of_check_run(cli: Cli, plugins: Path, home: Path) -> None:
     assert isinstance(check_provider, VerbCommand)
     (home / "settings.json").write_text("{}")
     for line in check_provider.examples:
@@ -136,7 +138,7 @@ def test_kept_homes_hold_what_was_given(cli: Cli, plugins: Path, home: Path) -> 
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_plugin_that_does_not_load_is_one_error_with_its_file_and_line(cli: Cli, plugins: Path, home: Path) -> None:
+def test_plugin_that_does_not_load_is_one_error_with_its_file_and_line(cli: Cli, plugins: Path, home: Path) -> None:
     for place in (home / "my-provider", plugins / "my-provider"):
         (place / "__init__.py").write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
         said = "./my-provider" if place.parent == home else "my-provider"
@@ -148,7 +150,7 @@ def test_a_plugin_that_does_not_load_is_one_error_with_its_file_and_line(cli: Cl
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_provider_that_is_not_set_up_is_not_green(cli: Cli) -> None:
+def test_provider_that_is_not_set_up_is_not_green(cli: Cli) -> None:
     done = cli("provider", "check", f"{BAD}:NotSetUp")
     assert (done.code, done.out) == (7, "")
     assert "GOOD_TOKEN is not set" in done.err
@@ -156,7 +158,7 @@ def test_a_provider_that_is_not_set_up_is_not_green(cli: Cli) -> None:
 
 
 @pytest.mark.requirement("conformance-says-what-was-not-tested")
-def test_a_provider_that_gives_nothing_back_gets_exit_code_0_and_a_note(cli: Cli) -> None:
+def test_provider_that_gives_nothing_back_gets_exit_code_0_and_a_note(cli: Cli) -> None:
     done = cli(
         "provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--only", "two-users", "--patience", "0.2"
     )
@@ -171,7 +173,7 @@ def test_each_check_is_told_as_it_ends_where_there_is_no_terminal(cli: Cli) -> N
     assert done.err.splitlines() == ["strongroom: 1/2 order: pass", "strongroom: 2/2 tool-schemas: not applicable"]
 
 
-def test_the_bar_shows_the_check_that_is_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_shows_the_check_that_is_running(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -185,7 +187,7 @@ def test_the_bar_shows_the_check_that_is_running(monkeypatch: pytest.MonkeyPatch
 # list
 
 
-def test_a_provider_that_hangs_when_it_is_asked_is_listed_as_not_available(
+def test_provider_that_hangs_when_it_is_asked_is_listed_as_not_available(
     cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hang = "import threading; threading.Event().wait()"
@@ -195,7 +197,7 @@ def test_a_provider_that_hangs_when_it_is_asked_is_listed_as_not_available(
     assert (one["available"], one["reason"]) == (False, "is_available took more than 0.2 s")
 
 
-def test_a_provider_that_is_not_set_up_is_listed_with_what_it_lacks_and_the_way_to_set_it_up(
+def test_provider_that_is_not_set_up_is_listed_with_what_it_lacks_and_the_way_to_set_it_up(
     cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
@@ -207,12 +209,12 @@ def test_a_provider_that_is_not_set_up_is_listed_with_what_it_lacks_and_the_way_
     assert shown.count("not available") == 1
 
 
-def test_a_reason_does_not_repeat_that_the_provider_is_not_available(cli: Cli, plugins: Path) -> None:
+def test_reason_does_not_repeat_that_the_provider_is_not_available(cli: Cli, plugins: Path) -> None:
     (plugins / "my-provider" / "__init__.py").write_text("# MemoryProvider\nraise ValueError('x')\n")
     assert cli("provider", "list").out.count("not available") == 1
 
 
-def test_a_plugin_that_no_host_finds_is_listed_as_skipped_with_the_reason(cli: Cli, plugins: Path) -> None:
+def test_plugin_that_no_host_finds_is_listed_as_skipped_with_the_reason(cli: Cli, plugins: Path) -> None:
     (plugins / "my-provider" / "__init__.py").write_text("#" * 9_000 + PLUGIN)
     (plugins / "other").mkdir()
     (plugins / "other" / "__init__.py").write_text("# something else than a memory\n")
@@ -223,7 +225,7 @@ def test_a_plugin_that_no_host_finds_is_listed_as_skipped_with_the_reason(cli: C
     assert "my-provider is skipped" in cli("provider", "list").out
 
 
-def test_a_manifest_that_was_not_read_is_a_note(cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifest_that_was_not_read_is_a_note(cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (plugins / "my-provider" / "plugin.yaml").write_text("name: my-provider\n")
     monkeypatch.setitem(sys.modules, "yaml", None)
     (one,) = cli("provider", "list", "--json").json["providers"]
@@ -231,7 +233,7 @@ def test_a_manifest_that_was_not_read_is_a_note(cli: Cli, plugins: Path, monkeyp
     assert "pip install pyyaml" in cli("provider", "list").out
 
 
-def test_a_broken_plugin_is_listed_with_the_reason_and_breaks_no_other(cli: Cli, plugins: Path) -> None:
+def test_broken_plugin_is_listed_with_the_reason_and_breaks_no_other(cli: Cli, plugins: Path) -> None:
     (plugins / "broken").mkdir()
     (plugins / "broken" / "__init__.py").write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
     done = cli("provider", "list", "--json")
@@ -255,7 +257,7 @@ def test_looking_only_runs_nothing_of_a_plugin(cli: Cli, plugins: Path, home: Pa
     assert (home / "ran").exists()
 
 
-def test_a_home_is_named_by_option_and_by_environment(
+def test_home_is_named_by_option_and_by_environment(
     cli: Cli, plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "my-provider" not in cli("provider", "list", "--home", str(tmp_path)).out
@@ -302,7 +304,7 @@ def test_setup_says_which_answers_a_provider_does_not_keep(cli: Cli, plugins: Pa
     assert "colour, place" in shown.err
 
 
-def test_a_choice_that_there_is_not_is_asked_again_and_a_missing_secret_is_refused(cli: Cli, plugins: Path) -> None:
+def test_choice_that_there_is_not_is_asked_again_and_a_missing_secret_is_refused(cli: Cli, plugins: Path) -> None:
     assert cli("provider", "setup", "my-provider", stdin="x\ngreen\nred\n\n").code == 0
     (Path(os.environ["HOME"]) / ".hermes" / ".env").unlink()
     assert cli("provider", "setup", "my-provider", "--json", stdin="\n\n\n\n").code == 2
@@ -312,12 +314,12 @@ def test_setting_up_what_is_not_there_is_refused(cli: Cli, plugins: Path) -> Non
     assert cli("provider", "setup", "no-such-provider", "--json").reason == "provider_missing"
 
 
-def test_an_input_that_ends_interrupts_the_setup_and_writes_nothing(cli: Cli, plugins: Path, home: Path) -> None:
+def test_input_that_ends_interrupts_the_setup_and_writes_nothing(cli: Cli, plugins: Path, home: Path) -> None:
     assert cli("provider", "setup", "my-provider", stdin="hunter2\n").code == 130
     assert not (home / ".hermes" / ".env").exists()
 
 
-def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
+def test_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
     Path("agent-home").symlink_to(plugins.parent)
     for command in (list_providers, set_up):
         assert isinstance(command, VerbCommand)
@@ -327,7 +329,7 @@ def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
     assert set(provider.commands) == {"list", "setup", "check"}
 
 
-def test_a_plugins_name_and_what_it_prints_cannot_steer_the_terminal(process: Cli, plugins: Path) -> None:
+def test_plugins_name_and_what_it_prints_cannot_steer_the_terminal(process: Cli, plugins: Path) -> None:
     odd = plugins / "evil\nsound  bundled  available\x1b[31m"
     odd.mkdir()
     said = "import os, sys\n# MemoryProvider\nprint('\\x1b[2Jforged')\nprint('forged', file=sys.stderr)\n"
@@ -341,7 +343,7 @@ def test_a_plugins_name_and_what_it_prints_cannot_steer_the_terminal(process: Cl
         assert "evil<U+000A>sound" in done.out
 
 
-def test_a_directory_whose_name_is_no_text_is_listed(process: Cli, plugins: Path) -> None:
+def test_directory_whose_name_is_no_text_is_listed(process: Cli, plugins: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(plugins) + b"/odd\xff"))
     odd.mkdir()
     (odd / "__init__.py").write_text("# MemoryProvider\n")
@@ -351,7 +353,7 @@ def test_a_directory_whose_name_is_no_text_is_listed(process: Cli, plugins: Path
         assert "odd" in done.out
 
 
-def test_a_plugin_that_interrupts_does_not_end_the_listing(cli: Cli, plugins: Path) -> None:
+def test_plugin_that_interrupts_does_not_end_the_listing(cli: Cli, plugins: Path) -> None:
     odd = plugins / "an-interrupt"
     odd.mkdir()
     code = "# MemoryProvider\nclass Stop(KeyboardInterrupt): pass\nraise Stop\n"

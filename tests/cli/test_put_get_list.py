@@ -309,7 +309,7 @@ def test_put_keeps_what_it_is_told_about_a_line(cli: Cli, vault: None) -> None:
     assert "text" not in line
 
 
-def test_a_line_whose_id_was_forgotten_is_not_kept_and_the_exit_code_is_5(cli: Cli, vault: None) -> None:
+def test_line_whose_id_was_forgotten_is_not_kept_and_the_exit_code_is_5(cli: Cli, vault: None) -> None:
     again = ["put", "a trip", "--id", ID, "-n", "travel"]
     assert cli(*again).code == 0
     assert cli("forget", ID).code == 0
@@ -320,7 +320,7 @@ def test_a_line_whose_id_was_forgotten_is_not_kept_and_the_exit_code_is_5(cli: C
 
 
 @pytest.mark.parametrize("zone", ["UTC0", "PST8", "HST10", "CST-8"])
-def test_a_date_alone_is_noon_of_that_day_and_so_the_same_day_in_utc(
+def test_date_alone_is_noon_of_that_day_and_so_the_same_day_in_utc(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:
     monkeypatch.setenv("TZ", zone)

@@ -156,7 +156,7 @@ def test_route_takes_the_most_sensitive_of_all_rules_whatever_their_order() -> N
 
 
 @pytest.mark.requirement("routing-rules")
-def test_a_namespace_of_ones_own_is_as_sensitive_as_its_first_rule_stands() -> None:
+def test_namespace_of_ones_own_is_as_sensitive_as_its_first_rule_stands() -> None:
     names = ("secret", "travel", "personal", "hobby")
     table = rules({"rules": [{"name": name, "namespace": name, "words": [name]} for name in names]})
     assert table.order == ("secret", "personal", "travel", "hobby")

@@ -74,7 +74,7 @@ def states(done: object) -> list[str]:
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_a_vault_that_cannot_be_asked_leaves_the_history_as_it_was(
+def test_vault_that_cannot_be_asked_leaves_the_history_as_it_was(
     wired: Path, cli: Cli, lines: dict[str, LineId], home: Path
 ) -> None:
     (home / "outside" / "runtime.cap").unlink()
@@ -85,16 +85,16 @@ def test_a_vault_that_cannot_be_asked_leaves_the_history_as_it_was(
     assert held(wired) == {*lines.values(), STRANGERS}
 
 
-def test_a_home_that_is_not_there_is_refused(vault: None, cli: Cli) -> None:
+def test_home_that_is_not_there_is_refused(vault: None, cli: Cli) -> None:
     assert cli("scrub", "hermes", "--json").reason == "invalid_request"
 
 
 @pytest.mark.parametrize("arguments", [("--all", "--id", STRANGERS), ("--id", "x")])
-def test_a_choice_that_makes_no_sense_is_refused(wired: Path, cli: Cli, arguments: tuple[str, ...]) -> None:
+def test_choice_that_makes_no_sense_is_refused(wired: Path, cli: Cli, arguments: tuple[str, ...]) -> None:
     assert cli("scrub", "hermes", *arguments).code == 2
 
 
-def test_a_home_without_history_is_skipped(vault: None, cli: Cli, home: Path) -> None:
+def test_home_without_history_is_skipped(vault: None, cli: Cli, home: Path) -> None:
     (home / ".hermes").mkdir()
     done = cli("scrub", "hermes", "--json")
     assert done.code == 0
@@ -114,7 +114,7 @@ def test_after_a_forget_the_recalled_text_is_gone_and_what_is_alive_stays(
     assert {"what": "logs", "path": str(wired / "logs" / "agent.log")} in done.json["out_of_reach"]
 
 
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
+def test_dry_run_says_what_it_would_do_and_does_nothing(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
     forget(lines[MARK])
     files = [wired / "state.db", wired / "state.db-wal"]
     before = [file.read_bytes() for file in files]
@@ -134,7 +134,7 @@ def test_all_and_id_do_not_ask_the_vault(
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_a_hermes_that_is_running_is_said(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
+def test_hermes_that_is_running_is_said(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
     forget(lines[MARK])
     with closing(apsw.Connection(str(wired / "state.db"))) as running:
         running.execute("SELECT count(*) FROM messages").fetchall()
@@ -150,7 +150,7 @@ def test_every_example_of_the_help_runs(wired: Path, cli: Cli) -> None:
         assert cli(*line.split()[1:]).code == 0, line
 
 
-def test_the_answer_holds_no_recalled_text(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
+def test_answer_holds_no_recalled_text(wired: Path, cli: Cli, lines: dict[str, LineId]) -> None:
     forget(lines[MARK])
     done = cli("scrub", "hermes")
     assert MARK not in done.out + done.err

@@ -63,7 +63,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ListenPlace, Options]]
 
 @pytest.mark.requirement("cli-serve")
 @pytest.mark.parametrize("address", ["0.0.0.0:8765", "192.0.2.7:8765", "[::]:8765", "memory.example.org:8765"])
-def test_a_public_address_without_tls_is_refused_before_any_key_is_touched(cli: Cli, home: Path, address: str) -> None:
+def test_public_address_without_tls_is_refused_before_any_key_is_touched(cli: Cli, home: Path, address: str) -> None:
     done = cli("serve", "--listen", address, "--json")
     assert (done.code, done.reason) == (2, "invalid_request"), "and not vault_missing: there is none"
     told = cli("serve", "--help").out
@@ -128,7 +128,7 @@ def test_without_a_vault_or_with_a_server_named_nothing_is_served(
 
 
 @pytest.mark.requirement("cli-serve")
-def test_a_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: Path, short: Path) -> None:
+def test_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: Path, short: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = process("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--json")
         assert done.code == 7
@@ -177,7 +177,7 @@ def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
 
 @pytest.mark.requirement("cli-serve")
 @pytest.mark.parametrize(("option", "zero"), [("--checkpoint-every", "for never"), ("--stop-within", "to not wait")])
-def test_what_no_time_means_is_said_for_each_option_as_it_is(cli: Cli, vault: None, option: str, zero: str) -> None:
+def test_option_help_says_what_no_time_means(cli: Cli, vault: None, option: str, zero: str) -> None:
     assert zero in cli("serve", option, "soon", "--json").error["message"]
 
 
@@ -211,9 +211,7 @@ def without(*modules: str, words: list[str]) -> Done:
     ],
     ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
 )
-def test_what_is_not_installed_is_named_with_how_to_get_it(
-    caps: Caps, module: str, words: list[str], extra: str
-) -> None:
+def test_missing_package_is_named_with_how_to_get_it(caps: Caps, module: str, words: list[str], extra: str) -> None:
     caps("agent.cap", minted())
     done = without(module, words=[*words, "--json"])
     assert (done.code, done.reason) == (2, "invalid_request")
@@ -248,15 +246,13 @@ def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault:
 
 
 @pytest.mark.requirement("cli-serve")
-def test_unless_told_it_takes_the_servers_own_defaults(
-    cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]
-) -> None:
+def test_serve_takes_the_servers_own_defaults(cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]) -> None:
     assert cli("serve").code == 0
     assert handed == [(ListenPlace(), Options())]
 
 
 @pytest.mark.requirement("cli-serve", "cli-help")
-def test_the_help_names_the_servers_own_defaults(cli: Cli) -> None:
+def test_help_names_the_servers_own_defaults(cli: Cli) -> None:
     told = " ".join(cli("serve", "--help").out.split())
     usual = Options()
     assert f"by default {ListenPlace().address}:{ListenPlace().port}." in told
@@ -297,7 +293,7 @@ def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tup
 
 
 @pytest.mark.requirement("cli-serve")
-def test_a_server_for_everybody_that_has_no_name_says_so(
+def test_server_for_everybody_that_has_no_name_says_so(
     cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]
 ) -> None:
     public = ("serve", "--listen", "0.0.0.0:0", "--plain-public")
@@ -325,7 +321,7 @@ def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
 
 @pytest.mark.requirement("cli-serve")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, home: Path, how: int) -> None:
+def test_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, home: Path, how: int) -> None:
     cap = str(caps("agent.cap", minted()))
     with serve(home, "--mcp") as server:
         assert server.told.keys() == {"url", "mcp", "vault", "pid"}
@@ -352,7 +348,7 @@ def test_without_a_terminal_stderr_holds_json_alone_which_says_where(home: Path,
 
 
 @pytest.mark.requirement("cli-serve")
-def test_a_terminal_is_told_where_and_what_to_do_in_one_line(home: Path, vault: None) -> None:
+def test_terminal_is_told_where_and_what_to_do_in_one_line(home: Path, vault: None) -> None:
     command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--listen", "127.0.0.1:0"]
     ours, theirs = os.openpty()
     with (
@@ -371,7 +367,7 @@ def test_a_terminal_is_told_where_and_what_to_do_in_one_line(home: Path, vault: 
 
 @pytest.mark.requirement("cli-serve")
 @pytest.mark.parametrize("mode", ["0600", "0660"])
-def test_a_socket_has_the_mode_that_was_said_and_goes_with_the_server(
+def test_socket_has_the_mode_that_was_said_and_goes_with_the_server(
     cli: Cli, caps: Caps, home: Path, short: Path, mode: str
 ) -> None:
     cap = str(caps("agent.cap", minted()))
@@ -411,7 +407,7 @@ def test_keys_behind_a_passphrase_open_by_file_and_never_by_guessing(process: Cl
 
 
 @pytest.mark.requirement("cli-serve", "secrets-hidden")
-def test_a_log_of_every_request_holds_no_cap_text_or_query(cli: Cli, caps: Caps, home: Path) -> None:
+def test_log_of_every_request_holds_no_cap_text_or_query(cli: Cli, caps: Caps, home: Path) -> None:
     token = minted()
     cap = str(caps("agent.cap", token))
     with serve(home, "--log-requests") as server:
@@ -428,7 +424,7 @@ def test_a_log_of_every_request_holds_no_cap_text_or_query(cli: Cli, caps: Caps,
 
 
 @pytest.mark.requirement("cli-serve")
-def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
+def test_server_that_cannot_start_is_unavailable_and_not_denied(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -449,7 +445,7 @@ def told_at(cli: Cli, cap: str, url: str, *more: str) -> str:
 
 
 @pytest.mark.requirement("client-answers")
-def test_what_is_no_strongroom_is_unavailable_and_no_defect(cli: Cli, caps: Caps) -> None:
+def test_server_that_is_not_strongroom_is_unavailable_and_no_defect(cli: Cli, caps: Caps) -> None:
     cap = str(caps("agent.cap", minted()))
     for status in (200, 404):
         with peer(status, b"<html>welcome</html>") as other:

@@ -117,7 +117,7 @@ def test_without_a_cap_no_server_is_asked_and_the_owners_own_is_not_used(
     ],
     ids=" ".join,
 )
-def test_an_owners_verb_says_that_it_needs_the_vault_itself(
+def test_owners_verb_says_that_it_needs_the_vault_itself(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     done = cli(*words, "--url", NOWHERE, "--json")
@@ -157,7 +157,7 @@ def test_every_command_takes_a_server_or_refuses_one_or_needs_none() -> None:
 
 
 @pytest.mark.requirement("cli-url")
-def test_a_vault_that_is_named_outdoes_the_environment_but_not_an_option(
+def test_vault_that_is_named_outdoes_the_environment_but_not_an_option(
     cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = str(home / ".local/share/strongroom/vault")
@@ -179,7 +179,7 @@ def test_a_vault_that_is_named_outdoes_the_environment_but_not_an_option(
         ("unix://relative/socket", "unix:///"),
     ],
 )
-def test_an_address_that_is_none_is_refused_before_the_cap_goes_anywhere(
+def test_address_that_is_none_is_refused_before_the_cap_goes_anywhere(
     cli: Cli, caps: Caps, url: str, hint: str
 ) -> None:
     done = cli("get", "x", "--url", url, "--cap-file", str(caps("agent.cap", minted())), "--json")
@@ -189,7 +189,7 @@ def test_an_address_that_is_none_is_refused_before_the_cap_goes_anywhere(
 
 
 @pytest.mark.requirement("cli-url")
-def test_a_ca_without_tls_is_refused_in_words_of_the_shell(cli: Cli, caps: Caps) -> None:
+def test_ca_without_tls_is_refused_in_words_of_the_shell(cli: Cli, caps: Caps) -> None:
     words = ("get", "x", "--url", NOWHERE, "--cap-file", str(caps("agent.cap", minted())), "--json")
     done = cli(*words, "--ca-file", "ca.pem")
     assert (done.code, done.reason) == (2, "invalid_request")
@@ -197,7 +197,7 @@ def test_a_ca_without_tls_is_refused_in_words_of_the_shell(cli: Cli, caps: Caps)
 
 
 @pytest.mark.requirement("cli-url")
-def test_a_server_that_is_not_there_is_unavailable(cli: Cli, caps: Caps, home: Path) -> None:
+def test_server_that_is_not_there_is_unavailable(cli: Cli, caps: Caps, home: Path) -> None:
     done = cli("get", "x", "--url", NOWHERE, "--cap-file", str(caps("agent.cap", minted())), "--json")
     assert (done.code, done.reason) == (7, "server_unavailable")
 
@@ -206,7 +206,7 @@ def test_a_server_that_is_not_there_is_unavailable(cli: Cli, caps: Caps, home: P
 
 
 @pytest.mark.requirement("cli-url", "cli-denials", "bad-cap")
-def test_a_server_refuses_with_the_same_reasons_as_the_vault(cli: Cli, far: Cli, caps: Caps) -> None:
+def test_server_refuses_with_the_same_reasons_as_the_vault(cli: Cli, far: Cli, caps: Caps) -> None:
     revoked = minted()
     with opened() as made:
         made.revoke(revoked)
@@ -231,7 +231,7 @@ def test_a_server_refuses_with_the_same_reasons_as_the_vault(cli: Cli, far: Cli,
 
 
 @pytest.mark.requirement("cli-url", "cli-erase")
-def test_what_only_the_vault_can_do_is_refused_before_anything_is_destroyed_or_written(far: Cli, home: Path) -> None:
+def test_owners_verb_is_refused_before_anything_is_destroyed_or_written(far: Cli, home: Path) -> None:
     assert far("put", "a trip", "-n", "travel").code == 0
     assert far("erase", "travel", "--rotate-root", "--yes", "--json").reason == "invalid_request"
     assert far("get", "trip", "--json").json["hits"][0]["text"] == "a trip"
@@ -268,7 +268,7 @@ def test_profiles_forgetting_and_erasing_work_through_a_server(cli: Cli, far: Cl
 
 
 @pytest.mark.requirement("cli-url", "cli-archive")
-def test_an_archive_goes_out_of_one_server_and_comes_back_into_it(cli: Cli, far: Cli) -> None:
+def test_archive_goes_out_of_one_server_and_comes_back_into_it(cli: Cli, far: Cli) -> None:
     far("put", "a trip", "-n", "travel")
     clear = "--i-understand-this-is-plaintext"
     assert far("export", "far.jsonl", clear, "--json").json["lines"] == 1
@@ -281,7 +281,7 @@ def test_an_archive_goes_out_of_one_server_and_comes_back_into_it(cli: Cli, far:
 
 
 @pytest.mark.requirement("cli-url")
-def test_a_process_without_a_vault_or_keys_uses_the_server_by_its_environment(
+def test_process_without_a_vault_or_keys_uses_the_server_by_its_environment(
     process: Cli, server: Server, caps: Caps, tmp_path: Path
 ) -> None:
     cap = str(caps("agent.cap", minted()))
@@ -296,7 +296,7 @@ def test_a_process_without_a_vault_or_keys_uses_the_server_by_its_environment(
 
 
 @pytest.mark.requirement("cli-renew")
-def test_a_cap_that_may_not_be_renewed_is_not(cli: Cli, caps: Caps, server: Server) -> None:
+def test_cap_that_may_not_be_renewed_is_not(cli: Cli, caps: Caps, server: Server) -> None:
     good = minted(ops=["get", "renew"])
     tokens = {
         "cap_op_mismatch": minted(),
@@ -340,7 +340,7 @@ def test_renewing_replaces_the_file_or_writes_another_and_both_caps_work(
 
 
 @pytest.mark.requirement("cli-renew")
-def test_a_cap_near_its_end_is_renewed_on_the_way_and_put_back_where_it_was(
+def test_cap_near_its_end_is_renewed_on_the_way_and_put_back_where_it_was(
     cli: Cli, caps: Caps, server: Server, home: Path
 ) -> None:
     old = backdated(900, 1000)
@@ -357,7 +357,7 @@ def test_a_cap_near_its_end_is_renewed_on_the_way_and_put_back_where_it_was(
 
 
 @pytest.mark.requirement("cli-renew")
-def test_a_cap_that_no_file_could_keep_is_not_renewed_on_the_way(
+def test_cap_that_no_file_could_keep_is_not_renewed_on_the_way(
     cli: Cli, caps: Caps, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each command would mint another cap and drop it."""

@@ -37,7 +37,7 @@ def _go_back(home: Path, cli: Cli) -> None:
     shutil.copytree(home / "older", place())
 
 
-def test_a_roll_back_behind_a_deleted_witness_is_never_ok(cli: Cli, vault: None, home: Path) -> None:
+def test_roll_back_behind_a_deleted_witness_is_never_ok(cli: Cli, vault: None, home: Path) -> None:
     _go_back(home, cli)
     witness().unlink()
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_a_roll_back_behind_a_deleted_witness_is_never_ok(cli: Cli, vault: None,
     assert not witness().exists()
 
 
-def test_a_roll_back_is_named_once_a_copy_of_the_witness_is_put_back(cli: Cli, vault: None, home: Path) -> None:
+def test_roll_back_is_named_once_a_copy_of_the_witness_is_put_back(cli: Cli, vault: None, home: Path) -> None:
     _go_back(home, cli)
     kept = witness().read_bytes()
     witness().unlink()
@@ -65,7 +65,7 @@ def test_a_roll_back_is_named_once_a_copy_of_the_witness_is_put_back(cli: Cli, v
 
 
 @pytest.mark.parametrize("where", [[], ["--vault", "other vault"]])
-def test_the_hinted_command_accepts_the_log_as_it_stands_and_says_so(cli: Cli, vault: None, where: list[str]) -> None:
+def test_hinted_command_accepts_the_log_as_it_stands_and_says_so(cli: Cli, vault: None, where: list[str]) -> None:
     cli("init", "other vault")
     (default_directory(identify(where[-1] if where else str(place()))) / "checkpoint").unlink()
     (hinted,) = re.findall("`strongroom ([^`]+)`", cli("audit", "verify", "--json", *where).json["hint"])
@@ -87,7 +87,7 @@ def test_neither_accepting_a_restore_nor_a_backup_begins_a_witness(cli: Cli, vau
     assert not witness().exists()
 
 
-def test_a_restore_where_nothing_was_seen_claims_nothing_and_names_the_next_step(cli: Cli, vault: None) -> None:
+def test_restore_where_nothing_was_seen_claims_nothing_and_names_the_next_step(cli: Cli, vault: None) -> None:
     assert cli("backup", "copy").code == 0
     witness().unlink()
     done = cli("restore", "copy", "--move-away")
@@ -99,7 +99,7 @@ def test_a_restore_where_nothing_was_seen_claims_nothing_and_names_the_next_step
     assert cli("audit", "verify").code == 0
 
 
-def test_a_damaged_witness_is_mended_by_what_its_hint_says(cli: Cli, vault: None) -> None:
+def test_damaged_witness_is_mended_by_what_its_hint_says(cli: Cli, vault: None) -> None:
     assert cli("backup", "copy").code == 0
     witness().write_text("rubbish")
     done = cli("audit", "verify", "--json")

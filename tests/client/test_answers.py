@@ -36,7 +36,7 @@ DEEP = b'{"lines":[],"a":' + b"[" * 100_000
         (b'{"a":1}', "server_defect"),
     ],
 )
-def test_a_success_that_cannot_be_read_is_a_defect_unless_it_is_no_json_and_so_nobody_of_ours(
+def test_success_that_cannot_be_read_is_a_defect_unless_it_is_no_json_and_so_nobody_of_ours(
     body: bytes, reason: str, start: Start, reach: Reach
 ) -> None:
     peer = start(answer(200, body))
@@ -55,7 +55,7 @@ def test_receipts_of_other_lines_are_a_defect(start: Start, reach: Reach) -> Non
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize("status", [201, 204, 400, 401, 403, 404, 418, 500, 501])
-def test_an_answer_that_is_nobody_of_ours_is_server_unavailable_and_asks_about_the_url(
+def test_answer_that_is_nobody_of_ours_is_server_unavailable_and_asks_about_the_url(
     status: int, start: Start, reach: Reach
 ) -> None:
     body = b"" if status == 204 else b"<html>who are you?</html>"
@@ -66,7 +66,7 @@ def test_an_answer_that_is_nobody_of_ours_is_server_unavailable_and_asks_about_t
     assert len(peer.seen) == 1, "asking again would help nobody"
 
 
-def test_a_reason_that_this_version_does_not_know_is_a_defect(start: Start, reach: Reach) -> None:
+def test_reason_that_this_version_does_not_know_is_a_defect(start: Start, reach: Reach) -> None:
     refusal = api.Refusal("denied", "reason_of_tomorrow", "no", "later")
     with pytest.raises(errors.ServerDefect):
         reach(start(answer(403, msgspec.json.encode(refusal)))).get("x")
@@ -74,7 +74,7 @@ def test_a_reason_that_this_version_does_not_know_is_a_defect(start: Start, reac
 
 @pytest.mark.requirement("client-cap-stays")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(status: int, start: Start, reach: Reach) -> None:
+def test_redirect_is_not_followed(status: int, start: Start, reach: Reach) -> None:
     elsewhere = start()
     peer = start(answer(status, b"", Location=elsewhere.url + "/v1/memory/get"))
     with pytest.raises(errors.ServerUnavailable):
@@ -108,7 +108,7 @@ def test_proxies_and_passwords_of_the_environment_are_not_used(
 
 
 @pytest.mark.requirement("client-answers")
-def test_an_answer_larger_than_any_answer_is_not_read_to_its_end(
+def test_answer_larger_than_any_answer_is_not_read_to_its_end(
     start: Start, reach: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_exchange, "ANSWER_BYTES", 1000)
@@ -118,7 +118,7 @@ def test_an_answer_larger_than_any_answer_is_not_read_to_its_end(
 
 
 @pytest.mark.requirement("client-answers")
-def test_a_compressed_answer_is_neither_asked_for_nor_unpacked(start: Start, reach: Reach) -> None:
+def test_compressed_answer_is_neither_asked_for_nor_unpacked(start: Start, reach: Reach) -> None:
     peer = start(answer(200, b'{"lines":[]}', Content_Encoding="gzip"))
     assert reach(peer).get("x") == []
     assert peer.seen[0].headers["accept-encoding"] == "identity"
@@ -128,7 +128,7 @@ def test_a_compressed_answer_is_neither_asked_for_nor_unpacked(start: Start, rea
 @pytest.mark.parametrize(
     "data", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 64, b"HTTP/1.1 200 OK\r\nbroken\r\n\r\n"]
 )
-def test_what_speaks_no_http_is_server_unavailable(data: bytes, start: Start, reach: Reach) -> None:
+def test_server_that_speaks_no_http_is_server_unavailable(data: bytes, start: Start, reach: Reach) -> None:
     with pytest.raises(errors.ServerUnavailable):
         reach(start(then=always(Reply(data, hang_up=True)))).get("x")
 
@@ -157,7 +157,7 @@ def test_no_cap_shows_in_errors_reprs_or_logs(
 
 @pytest.mark.requirement("client-secrets")
 @pytest.mark.parametrize("bad", ["", None, 5, b"cap", "a b", "a\r\nX: y", "é", "x" * 9000, "\x00"])
-def test_a_cap_that_no_header_can_carry_is_refused_unsent_as_a_vault_refuses_it(bad: object, start: Start) -> None:
+def test_cap_that_no_header_can_carry_is_refused_unsent_as_a_vault_refuses_it(bad: object, start: Start) -> None:
     peer = start()
     memory = strongroom.connect(peer.url, bad)  # type: ignore[arg-type]
     with pytest.raises(errors.Denied) as refused:
@@ -168,7 +168,7 @@ def test_a_cap_that_no_header_can_carry_is_refused_unsent_as_a_vault_refuses_it(
 
 @pytest.mark.requirement("client-secrets")
 @pytest.mark.parametrize("name", ["agent.cap", "/run/agent.cap", "caps/agent", "agent", "~/agent.cap\n"])
-def test_the_name_of_a_caps_file_is_refused_unsent_with_what_to_pass_instead(name: str, start: Start) -> None:
+def test_name_of_a_caps_file_is_refused_unsent_with_what_to_pass_instead(name: str, start: Start) -> None:
     peer = start()
     with strongroom.connect(peer.url, name) as memory, pytest.raises(errors.CapMalformed) as refused:
         memory.get("x")
@@ -177,7 +177,7 @@ def test_the_name_of_a_caps_file_is_refused_unsent_with_what_to_pass_instead(nam
 
 
 @pytest.mark.parametrize("around", ["{}\n", "{}\r\n", " {}\t"])
-def test_a_cap_as_its_file_holds_it_is_taken_and_sent_without_what_surrounds_it(
+def test_cap_as_its_file_holds_it_is_taken_and_sent_without_what_surrounds_it(
     around: str, start: Start, reach: Reach
 ) -> None:
     peer = start()
@@ -185,7 +185,7 @@ def test_a_cap_as_its_file_holds_it_is_taken_and_sent_without_what_surrounds_it(
     assert [seen.token for seen in peer.seen] == [reach.cap]
 
 
-def test_a_memory_that_was_closed_is_server_unavailable(start: Start, reach: Reach) -> None:
+def test_memory_that_was_closed_is_server_unavailable(start: Start, reach: Reach) -> None:
     peer = start()
     with reach(peer) as memory:
         memory.get("x")

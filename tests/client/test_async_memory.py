@@ -75,13 +75,13 @@ def test_calls_run_beside_each_other_and_off_the_loop(vault: Vault, cap: Token) 
     assert asyncio.run(steps()) == [[], [], []]
 
 
-def test_a_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Token) -> None:
+def test_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Token) -> None:
     later = AsyncMemory(vault.memory(cap))
     with pytest.raises(TypeError):
         asyncio.run(later.get("x", actor="local/bob"))  # type: ignore[call-arg]
 
 
-def test_there_is_one_method_for_each_of_memory_with_the_same_signature() -> None:
+def test_async_memory_has_each_method_of_memory_with_the_same_signature() -> None:
     for name, method in vars(Memory).items():
         if not name.startswith("_") and name != "with_cap" and callable(method):
             twin = vars(AsyncMemory)[name]
@@ -96,5 +96,5 @@ def test_with_another_cap_it_is_another_memory_to_be_awaited(vault: Vault, cap: 
     assert asyncio.run(later.put("x")).namespace == "travel"
 
 
-def test_a_repr_shows_no_cap(vault: Vault, cap: Token) -> None:
+def test_repr_shows_no_cap(vault: Vault, cap: Token) -> None:
     assert cap not in repr(AsyncMemory(vault.memory(cap)))

@@ -53,7 +53,7 @@ def test_without_httpx_connecting_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize("unix", [True, False])
-def test_the_same_steps_work_over_a_socket_and_over_a_port(unix: bool, vault: Vault, cap: Token, clock: Clock) -> None:
+def test_same_steps_work_over_a_socket_and_over_a_port(unix: bool, vault: Vault, cap: Token, clock: Clock) -> None:
     with served(vault, unix=unix) as url, strongroom.connect(url, cap, now=clock) as memory:
         assert type(memory) is Memory
         receipt = memory.put("Trip to Chengdu, May 25-29", namespace="travel")
@@ -78,9 +78,7 @@ def _nobody() -> Iterator[None]:
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpcore leaves such a socket open
-def test_a_socket_that_one_may_not_connect_to_is_told_apart_from_one_where_nothing_runs(
-    vault: Vault, cap: Token
-) -> None:
+def test_socket_that_one_may_not_connect_to_is_told_apart_from_one_where_nothing_runs(vault: Vault, cap: Token) -> None:
     with served(vault, unix=True) as url:
         Path(url.removeprefix("unix://")).chmod(0)
         with (
@@ -94,7 +92,7 @@ def test_a_socket_that_one_may_not_connect_to_is_told_apart_from_one_where_nothi
 
 
 @pytest.mark.requirement("client-attenuate")
-def test_a_cap_narrowed_offline_opens_what_is_left_of_it(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_cap_narrowed_offline_opens_what_is_left_of_it(vault: Vault, cap: Token, clock: Clock) -> None:
     with served(vault) as url:
         vault.memory(cap).put("Trip to Chengdu", namespace="travel")
         vault.memory(cap).put("peanut allergy", namespace="personal")
@@ -115,7 +113,7 @@ def test_a_cap_narrowed_offline_opens_what_is_left_of_it(vault: Vault, cap: Toke
 
 
 @pytest.mark.requirement("client-request")
-def test_the_request_id_of_a_call_stands_in_the_audit_log(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_request_id_of_a_call_stands_in_the_audit_log(vault: Vault, cap: Token, clock: Clock) -> None:
     with served(vault) as url, strongroom.connect(url, cap, now=clock) as memory:
         memory.get("x")
         memory.get("x")
@@ -198,7 +196,7 @@ def _certificate(home: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.requirement("client-cleartext")
-def test_a_certificate_must_be_trusted_and_a_private_one_can_be(
+def test_certificate_must_be_trusted_and_a_private_one_can_be(
     vault: Vault, cap: Token, clock: Clock, tmp_path: Path
 ) -> None:
     cert, key = _certificate(tmp_path)

@@ -26,7 +26,7 @@ def test_every_field_of_every_call_is_made_fit_to_travel(kind: type[msgspec.Stru
 
 @pytest.mark.requirement("client-packing")
 @given(moment=st.datetimes(datetime(1970, 1, 3), datetime(9999, 12, 29)), offset=OFFSETS)  # noqa: DTZ001 - zoned below
-def test_a_moment_travels_as_the_same_instant_and_within_a_minute_of_its_zone(
+def test_moment_travels_as_the_same_instant_and_within_a_minute_of_its_zone(
     moment: datetime, offset: timedelta
 ) -> None:
     given_moment = moment.replace(tzinfo=timezone(offset))
@@ -46,7 +46,7 @@ class Odd(datetime):
 
 
 @pytest.mark.requirement("client-packing")
-def test_a_moment_of_another_class_travels() -> None:
+def test_moment_of_another_class_travels() -> None:
     moment = Odd(2026, 5, 20, 12, 30, 15, 123456, tzinfo=UTC)
     call = encode_call(api.List(since=moment))
     assert msgspec.json.decode(msgspec.json.encode(call), type=api.List).since == moment
@@ -67,7 +67,7 @@ def test_a_moment_of_another_class_travels() -> None:
     ),
     field=st.sampled_from([name for name in api.Get.__struct_fields__ if name not in ("ids", "namespaces", "without")]),
 )
-def test_whatever_an_argument_is_it_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
+def test_argument_of_any_type_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
     try:
         call = encode_call(api.Get(**{field: value}))
     except InvalidRequest:
@@ -77,7 +77,7 @@ def test_whatever_an_argument_is_it_travels_as_the_field_s_type_or_is_refused(va
 
 
 @pytest.mark.requirement("client-packing")
-def test_a_whole_line_travels_unchanged() -> None:
+def test_whole_line_travels_unchanged() -> None:
     line = NewLine(
         text="a\n\u2028b",
         namespace="work",

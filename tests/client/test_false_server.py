@@ -75,7 +75,7 @@ class Ticking:
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize("part", TRICKLES)
-def test_an_answer_that_trickles_in_any_part_is_given_up_when_its_time_is_over(
+def test_answer_that_trickles_in_any_part_is_given_up_when_its_time_is_over(
     part: str, start: Start, reach: Reach
 ) -> None:
     clock = Ticking()
@@ -87,7 +87,7 @@ def test_an_answer_that_trickles_in_any_part_is_given_up_when_its_time_is_over(
 
 
 @pytest.mark.parametrize("part", TRICKLES)
-def test_the_same_answer_within_its_time_is_taken(part: str, start: Start, reach: Reach) -> None:
+def test_same_answer_within_its_time_is_taken(part: str, start: Start, reach: Reach) -> None:
     clock = Ticking()
     data, pieces = TRICKLES[part]
     peer = start(always(Reply(data, pieces=pieces, turn=clock.turn, hang_up=True)))
@@ -119,14 +119,14 @@ class Sparing(httpcore.NetworkStream):
         self.given.append(None)
 
 
-def test_a_server_that_takes_a_byte_at_a_time_is_given_up() -> None:
+def test_server_that_takes_a_byte_at_a_time_is_given_up() -> None:
     stream = Sparing()
     with pytest.raises(httpcore.WriteTimeout):
         deadline._PacedStream(stream).write(b"x" * 1000, Deadline(10, Ticking()))
     assert stream.given == [float(left) for left in range(9, 0, -1)]
 
 
-def test_a_handshake_gets_what_is_left_and_none_begins_too_late() -> None:
+def test_handshake_gets_what_is_left_and_none_begins_too_late() -> None:
     stream, context = Sparing(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     allowance = Deadline(3, Ticking())
     paced = deadline._PacedStream(stream)
@@ -211,7 +211,7 @@ def _renewing(token: str, before: list[Seen]) -> Step:
 
 @pytest.mark.requirement("client-renew")
 @pytest.mark.parametrize("change", CHANGED)
-def test_a_renewal_that_is_another_cap_is_not_taken(
+def test_renewal_that_is_another_cap_is_not_taken(
     change: str, start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     seen: list[Seen] = []
@@ -229,7 +229,7 @@ def test_a_renewal_that_is_another_cap_is_not_taken(
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_narrowed_renewal_is_not_taken(start: Start, reach: Reach, renewable: Token, clock: Clock) -> None:
+def test_narrowed_renewal_is_not_taken(start: Start, reach: Reach, renewable: Token, clock: Clock) -> None:
     clock.move(800)
     narrowed = strongroom.attenuate(_like(renewable), namespaces=["work"], now=clock)
     stored: list[Token] = []
@@ -241,7 +241,7 @@ def test_a_narrowed_renewal_is_not_taken(start: Start, reach: Reach, renewable: 
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_renewal_under_a_newer_key_of_the_vault_is_taken(
+def test_renewal_under_a_newer_key_of_the_vault_is_taken(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     new = _like(renewable)
@@ -295,7 +295,7 @@ ANSWERS: list[tuple[Ask, dict[str, Any]]] = [
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize(("ask", "body"), ANSWERS)
-def test_an_answer_whose_names_are_none_is_a_defect(ask: Ask, body: dict[str, Any], start: Start, reach: Reach) -> None:
+def test_answer_whose_names_are_none_is_a_defect(ask: Ask, body: dict[str, Any], start: Start, reach: Reach) -> None:
     with pytest.raises(errors.ServerDefect) as caught:
         ask(reach(start(given(body))))
     assert "\x1b" not in str(caught.value)
@@ -311,12 +311,12 @@ def test_an_answer_whose_names_are_none_is_a_defect(ask: Ask, body: dict[str, An
         (_profile, PROFILE),
     ],
 )
-def test_the_same_answers_with_names_are_taken(ask: Ask, body: dict[str, Any], start: Start, reach: Reach) -> None:
+def test_same_answers_with_names_are_taken(ask: Ask, body: dict[str, Any], start: Start, reach: Reach) -> None:
     assert ask(reach(start(given(body)))) is not None
 
 
 @pytest.mark.requirement("client-answers")
-def test_a_receipt_whose_namespace_is_none_is_a_defect(start: Start, reach: Reach) -> None:
+def test_receipt_whose_namespace_is_none_is_a_defect(start: Start, reach: Reach) -> None:
     def lie(seen: Seen) -> Reply:
         (line,) = msgspec.json.decode(seen.body)["lines"]
         return given({"receipts": [{"id": line["id"], "namespace": EVIL}]})(seen)

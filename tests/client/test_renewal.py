@@ -21,7 +21,7 @@ def _paths(seen: list[Seen]) -> list[str]:
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_cap_is_renewed_in_the_last_fifth_of_its_life_and_the_new_one_used(
+def test_cap_is_renewed_in_the_last_fifth_of_its_life_and_the_new_one_used(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     peer, stored = start(), list[Token]()
@@ -42,7 +42,7 @@ def test_a_cap_is_renewed_in_the_last_fifth_of_its_life_and_the_new_one_used(
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_renewed_cap_is_renewed_again(start: Start, reach: Reach, renewable: Token, clock: Clock) -> None:
+def test_renewed_cap_is_renewed_again(start: Start, reach: Reach, renewable: Token, clock: Clock) -> None:
     stored: list[Token] = []
     memory = reach(start(), renewable, on_renew=stored.append)
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_a_renewed_cap_is_renewed_again(start: Start, reach: Reach, renewable: T
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_cap_that_has_ended_is_expired_and_not_renewed(
+def test_cap_that_has_ended_is_expired_and_not_renewed(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     peer = start()
@@ -94,7 +94,7 @@ def test_caps_that_cannot_be_renewed_are_not_tried(
         given({"cap": "two\r\nlines", "link": "x", "expires": 5}),
     ],
 )
-def test_a_failed_renewal_is_not_fatal_and_is_tried_again_later_a_few_times(
+def test_failed_renewal_is_not_fatal_and_is_tried_again_later_a_few_times(
     step: object, start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     def no_renewal(seen: Seen) -> Reply:
@@ -114,7 +114,7 @@ def test_a_failed_renewal_is_not_fatal_and_is_tried_again_later_a_few_times(
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_lost_renewal_leaves_the_old_cap_and_the_next_one_succeeds(
+def test_lost_renewal_leaves_the_old_cap_and_the_next_one_succeeds(
     start: Start, reach: Reach, renewable: Token, clock: Clock, vault: Vault
 ) -> None:
     stored: list[Token] = []
@@ -129,7 +129,7 @@ def test_a_lost_renewal_leaves_the_old_cap_and_the_next_one_succeeds(
 
 
 @pytest.mark.requirement("client-renew")
-def test_a_clock_that_runs_ahead_does_not_renew_at_every_call(
+def test_clock_that_runs_ahead_does_not_renew_at_every_call(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     ahead = Clock()
@@ -185,7 +185,7 @@ def test_renewing_by_hand_returns_the_cap_and_changes_nothing(
     assert (_paths(peer.seen), stored) == (["renew"], [])
 
 
-def test_who_cannot_store_a_cap_hears_of_it_and_the_new_cap_is_used(
+def test_client_that_cannot_store_a_cap_hears_of_it_and_uses_the_new_cap(
     start: Start, reach: Reach, renewable: Token, clock: Clock
 ) -> None:
     def full(token: Token) -> None:

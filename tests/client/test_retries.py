@@ -35,7 +35,7 @@ LASTING = sorted(set(api.STATUS) - {"server_unavailable", "audit_unavailable", "
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("reason", LASTING)
-def test_a_refusal_that_lasts_is_raised_at_once_as_the_same_class(reason: str, start: Start, reach: Reach) -> None:
+def test_refusal_that_lasts_is_raised_at_once_as_the_same_class(reason: str, start: Start, reach: Reach) -> None:
     peer = start(refuse(reason))
     with pytest.raises(errors.StrongroomError) as refused:
         reach(peer).get("x")
@@ -46,7 +46,7 @@ def test_a_refusal_that_lasts_is_raised_at_once_as_the_same_class(reason: str, s
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("failure", sorted(PASSING))
-def test_a_failure_that_stays_is_raised_after_the_last_try(failure: str, start: Start, reach: Reach) -> None:
+def test_failure_that_stays_is_raised_after_the_last_try(failure: str, start: Start, reach: Reach) -> None:
     peer = start(then=PASSING[failure])
     with pytest.raises(errors.Unavailable) as refused:
         reach(peer, retries=2).get("x")
@@ -57,7 +57,7 @@ def test_a_failure_that_stays_is_raised_after_the_last_try(failure: str, start: 
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("reason", ["audit_unavailable", "store_unavailable"])
-def test_what_a_server_said_before_it_fell_silent_is_what_is_raised(reason: str, start: Start, reach: Reach) -> None:
+def test_last_answer_before_a_server_fell_silent_is_raised(reason: str, start: Start, reach: Reach) -> None:
     peer = start(refuse(reason), hang_up, hang_up)
     with pytest.raises(errors.Unavailable) as refused:
         reach(peer, retries=2).get("x")
@@ -67,7 +67,7 @@ def test_what_a_server_said_before_it_fell_silent_is_what_is_raised(reason: str,
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("failure", sorted(PASSING))
-def test_a_put_that_met_a_failure_before_its_work_is_written_once(
+def test_put_that_met_a_failure_before_its_work_is_written_once(
     failure: str, start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     peer = start(PASSING[failure])
@@ -78,7 +78,7 @@ def test_a_put_that_met_a_failure_before_its_work_is_written_once(
 
 @pytest.mark.requirement("client-retries", "client-once")
 @pytest.mark.parametrize("failure", sorted(PASSING))
-def test_a_put_whose_acknowledgement_was_lost_is_there_once_and_is_no_duplicate(
+def test_put_whose_acknowledgement_was_lost_is_there_once_and_is_no_duplicate(
     failure: str, start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     lost = done_but(PASSING[failure], for_vault(vault))
@@ -91,7 +91,7 @@ def test_a_put_whose_acknowledgement_was_lost_is_there_once_and_is_no_duplicate(
 
 
 @pytest.mark.requirement("client-once")
-def test_a_duplicate_under_an_id_of_the_callers_own_is_reported(start: Start, reach: Reach) -> None:
+def test_duplicate_under_an_id_of_the_callers_own_is_reported(start: Start, reach: Reach) -> None:
     memory = reach(start())
     lines = [NewLine(text="mine", namespace="work", id=ID), NewLine(text="other", namespace="work")]
     assert [receipt.duplicate for receipt in memory.put_many(lines)] == [False, False]
@@ -115,7 +115,7 @@ def test_reads_are_repeated_after_a_lost_answer(start: Start, reach: Reach, vaul
 
 
 @pytest.mark.requirement("client-retries")
-def test_a_forget_whose_answer_was_lost_is_repeated_and_finds_nothing_more(
+def test_forget_whose_answer_was_lost_is_repeated_and_finds_nothing_more(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     vault.memory(cap).put("Trip", namespace="travel", id=ID)
@@ -125,7 +125,7 @@ def test_a_forget_whose_answer_was_lost_is_repeated_and_finds_nothing_more(
 
 
 @pytest.mark.requirement("client-retries")
-def test_a_profile_whose_answer_was_lost_is_found_to_be_written(
+def test_profile_whose_answer_was_lost_is_found_to_be_written(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     peer = start(done_but(hang_up, for_vault(vault)))
@@ -135,7 +135,7 @@ def test_a_profile_whose_answer_was_lost_is_found_to_be_written(
 
 
 @pytest.mark.requirement("client-retries")
-def test_a_profile_that_somebody_else_wrote_meanwhile_is_still_a_conflict(
+def test_profile_that_somebody_else_wrote_meanwhile_is_still_a_conflict(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     def other(seen: object) -> Reply:
@@ -147,7 +147,7 @@ def test_a_profile_that_somebody_else_wrote_meanwhile_is_still_a_conflict(
     assert vault.memory(cap).profile("work").text == "theirs"
 
 
-def test_a_conflict_without_an_unclear_failure_is_not_looked_into(
+def test_conflict_without_an_unclear_failure_is_not_looked_into(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     vault.memory(cap).set_profile("the same", namespace="work")
@@ -159,7 +159,7 @@ def test_a_conflict_without_an_unclear_failure_is_not_looked_into(
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("failure", sorted(set(PASSING) - {"rate_limited", "a proxy's 429"}))
-def test_an_erase_and_a_renewal_are_not_repeated_once_they_may_have_been_carried_out(
+def test_erase_and_a_renewal_are_not_repeated_once_they_may_have_been_carried_out(
     failure: str, start: Start, reach: Reach, renewable: Token
 ) -> None:
     peer = start(then=PASSING[failure])
@@ -171,7 +171,7 @@ def test_an_erase_and_a_renewal_are_not_repeated_once_they_may_have_been_carried
 
 
 @pytest.mark.requirement("client-retries")
-def test_an_erase_and_a_renewal_that_were_turned_away_unread_are_repeated(
+def test_erase_and_a_renewal_that_were_turned_away_unread_are_repeated(
     start: Start, reach: Reach, renewable: Token
 ) -> None:
     peer = start(refuse("rate_limited"), for_work := refuse("rate_limited"))
@@ -182,7 +182,7 @@ def test_an_erase_and_a_renewal_that_were_turned_away_unread_are_repeated(
 
 
 @pytest.mark.requirement("client-retries")
-def test_a_minting_through_the_door_is_not_repeated_and_a_revocation_is(
+def test_minting_through_the_door_is_not_repeated_and_a_revocation_is(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     admin = vault.mint(actor_scope="local/", ops=["mint", "revoke"], namespaces=["work"], data_class="admin")
@@ -209,7 +209,7 @@ def test_nobody_listening_is_server_unavailable_for_every_call_after_the_tries(r
 
 @pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("failure", [httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout])
-def test_an_erase_that_never_left_is_sent_again(failure: type[httpx.TransportError], reach: Reach) -> None:
+def test_erase_that_never_left_is_sent_again(failure: type[httpx.TransportError], reach: Reach) -> None:
     tries: list[httpx.Request] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -243,7 +243,7 @@ def test_waits_grow_in_part_by_chance_and_stay_bounded(start: Start, reach: Reac
 
 
 @pytest.mark.requirement("client-retries")
-def test_a_wait_that_the_server_asks_for_is_kept_or_the_caller_told(start: Start, reach: Reach) -> None:
+def test_wait_that_the_server_asks_for_is_kept_or_the_caller_told(start: Start, reach: Reach) -> None:
     assert reach(start(refuse("rate_limited", Retry_After="7"))).get("x") == []
     (wait,) = reach.slept
     assert 7 < wait < 8
@@ -263,21 +263,21 @@ def test_no_try_begins_after_the_time_for_the_call(start: Start, reach: Reach) -
 
 
 @pytest.mark.requirement("client-retries")
-def test_an_answer_that_does_not_come_in_time_is_server_unavailable(start: Start, reach: Reach) -> None:
+def test_answer_that_does_not_come_in_time_is_server_unavailable(start: Start, reach: Reach) -> None:
     peer = start(never)
     with pytest.raises(errors.ServerUnavailable):
         reach(peer, timeout=0.05).get("x")
     assert len(peer.seen) == 1
 
 
-def test_an_answer_that_trickles_beyond_its_time_is_given_up(start: Start, reach: Reach) -> None:
+def test_answer_that_trickles_beyond_its_time_is_given_up(start: Start, reach: Reach) -> None:
     ticks = iter([0.0, 0.0, 0.0, 21.0])
     late = answer(200, b'{"lines":[]}')
     with pytest.raises(errors.ServerUnavailable):
         reach(start(late), retries=0, clock=lambda: next(ticks)).get("x")
 
 
-def test_the_patience_of_a_get_is_added_to_its_time(start: Start, reach: Reach) -> None:
+def test_patience_of_a_get_is_added_to_its_time(start: Start, reach: Reach) -> None:
     ticks = iter(range(0, 10_000, 5))
     peer = start(refuse("server_unavailable"))
     assert reach(peer, timeout=2.0, clock=lambda: float(next(ticks))).get("x", patience=100) == []

@@ -28,7 +28,7 @@ from strongroom.client.server_address import Address
         "HTTP://EXAMPLE.ORG",
     ],
 )
-def test_a_cap_is_not_sent_in_clear_to_another_machine_unless_that_is_said(url: str) -> None:
+def test_cap_is_not_sent_in_clear_to_another_machine_unless_that_is_said(url: str) -> None:
     with pytest.raises(errors.InvalidRequest):
         strongroom.connect(url, "cap")
     strongroom.connect(url, "cap", allow_cleartext=True).close()
@@ -53,7 +53,7 @@ def test_loopback_and_tls_are_taken(url: str, base: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["unix:///run/strongroom/socket", "unix:///tmp/with space/and%20sign"])
-def test_a_unix_socket_is_named_by_its_path_as_it_stands(url: str) -> None:
+def test_unix_socket_is_named_by_its_path_as_it_stands(url: str) -> None:
     address = Address.of(url)
     assert (address.shown, address.socket) == (url, url.removeprefix("unix://"))
 
@@ -105,7 +105,7 @@ def test_any_other_address_is_refused_and_not_repeated(url: object) -> None:
         "https://example.org/v1/memory/get",
     ],
 )
-def test_the_address_of_a_route_is_refused_with_what_to_leave_out(url: str) -> None:
+def test_address_of_a_route_is_refused_with_what_to_leave_out(url: str) -> None:
     with pytest.raises(errors.InvalidRequest) as refused:
         strongroom.connect(url, "cap")
     assert "leave out /" in refused.value.hint

@@ -24,7 +24,7 @@ def _cap(vault: Vault, actor: str) -> Token:
 
 
 @pytest.mark.requirement("client-with-cap")
-def test_a_closed_memory_is_closed_for_every_cap_and_closing_another_closes_none(start: Start, reach: Reach) -> None:
+def test_closed_memory_is_closed_for_every_cap_and_closing_another_closes_none(start: Start, reach: Reach) -> None:
     memory = reach(start())
     other = memory.with_cap(reach.cap)
     other.close()
@@ -103,7 +103,7 @@ memory.close()
 
 
 @pytest.mark.requirement("client-with-cap", "client-threads")
-def test_a_forked_process_connects_anew_for_every_cap(vault: Vault, cap: Token) -> None:
+def test_forked_process_connects_anew_for_every_cap(vault: Vault, cap: Token) -> None:
     bob = _cap(vault, "local/bob")
     with served(vault) as url:
         done = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_forked_process_connects_anew_for_every_cap(vault: Vault, cap: Token) 
 
 
 @pytest.mark.requirement("client-with-cap")
-def test_an_embedded_door_for_another_cap_keeps_source_and_request(vault: Vault, cap: Token) -> None:
+def test_embedded_door_for_another_cap_keeps_source_and_request(vault: Vault, cap: Token) -> None:
     door = vault.door(cap, source="hermes", request="r1").with_cap(_cap(vault, "local/bob"))
     size = vault.audit.size()
     door.call(api.Put(lines=(NewLine(text="x", namespace="work", id=ID),)))
@@ -129,7 +129,7 @@ def test_an_embedded_door_for_another_cap_keeps_source_and_request(vault: Vault,
 
 
 @pytest.mark.requirement("client-retries", "inbox-put")
-def test_a_delivery_whose_answer_was_lost_is_sent_again_and_written_once(
+def test_delivery_whose_answer_was_lost_is_sent_again_and_written_once(
     start: Start, reach: Reach, vault: Vault, cap: Token
 ) -> None:
     line = NewLine(text="Trip", namespace="travel", id=ID)
@@ -142,7 +142,7 @@ def test_a_delivery_whose_answer_was_lost_is_sent_again_and_written_once(
 
 
 @pytest.mark.requirement("client-retries", "observe-gated")
-def test_an_observation_that_was_sent_twice_is_on_record_under_one_request_id(
+def test_observation_that_was_sent_twice_is_on_record_under_one_request_id(
     start: Start, reach: Reach, vault: Vault
 ) -> None:
     peer = start(done_but(hang_up, for_vault(vault)))
@@ -155,6 +155,6 @@ def test_an_observation_that_was_sent_twice_is_on_record_under_one_request_id(
 @pytest.mark.parametrize(
     "recipient", ["", "age1", "age1" + "q" * 57, "ssh-ed25519 AAAA", "AGE-SECRET-KEY-1", "age1" + "b" * 58]
 )
-def test_a_server_whose_inbox_key_is_none_is_not_believed(recipient: str, start: Start, reach: Reach) -> None:
+def test_server_whose_inbox_key_is_none_is_not_believed(recipient: str, start: Start, reach: Reach) -> None:
     with pytest.raises(errors.ServerDefect):
         reach(start(given({"recipient": recipient}))).inbox()

@@ -81,7 +81,7 @@ def _refused(sealed: bytes, key: bytes = KEY, ctx: bytes = CONTEXT) -> bool:
 
 @pytest.mark.requirement("seal-chunks")
 @pytest.mark.parametrize("size", BORDERS)
-def test_a_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
+def test_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
     plaintext = os.urandom(size)
     sealed = chunked_aead.seal(KEY, plaintext, CONTEXT, SALT)
     assert chunked_aead.unseal(KEY, sealed, CONTEXT) == plaintext
@@ -90,7 +90,7 @@ def test_a_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
 
 @pytest.mark.requirement("seal-chunks")
 @pytest.mark.parametrize("size", BORDERS)
-def test_what_we_seal_opens_by_the_specification_and_the_other_way_round(size: int) -> None:
+def test_sealed_bytes_open_by_the_specification_and_the_other_way_round(size: int) -> None:
     plaintext = os.urandom(size)
     ours = chunked_aead.seal(KEY, plaintext, CONTEXT, SALT)
     assert ours == spec_seal(KEY, plaintext, CONTEXT, SALT)
@@ -124,14 +124,14 @@ def test_flipped_bits_of_a_ciphertext_of_two_chunks_are_refused(size: int, step:
 
 
 @pytest.mark.parametrize("size", [0, 1, 40])
-def test_a_small_ciphertext_cut_at_any_length_is_refused(size: int) -> None:
+def test_small_ciphertext_cut_at_any_length_is_refused(size: int) -> None:
     sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert all(_refused(sealed[:length]) for length in range(len(sealed)))
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("size", [16_383, 16_384, 16_385, 32_768])
-def test_a_ciphertext_of_several_chunks_cut_anywhere_is_refused(size: int, step: int) -> None:
+def test_ciphertext_of_several_chunks_cut_anywhere_is_refused(size: int, step: int) -> None:
     sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     border = 16_384 + 16
     lengths = set(range(0, len(sealed), step))
@@ -141,7 +141,7 @@ def test_a_ciphertext_of_several_chunks_cut_anywhere_is_refused(size: int, step:
 
 
 @pytest.mark.parametrize("size", [0, 1, 16_383, 16_384, 16_385])
-def test_an_extended_ciphertext_is_refused(size: int) -> None:
+def test_extended_ciphertext_is_refused(size: int) -> None:
     sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     whole_chunk = 16_384 + 16
     for more in [*range(1, 40), whole_chunk - 1, whole_chunk, whole_chunk + 16]:
@@ -158,7 +158,7 @@ def test_chunks_in_another_order_or_left_out_are_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 300, 20_000])
-def test_the_wrong_key_or_context_is_refused(size: int) -> None:
+def test_wrong_key_or_context_is_refused(size: int) -> None:
     sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert _refused(sealed, key=bytes(32))
     assert _refused(sealed, ctx=CONTEXT + b"\0")
@@ -178,7 +178,7 @@ def test_key_and_context_are_committed_to_and_not_only_tagged() -> None:
 
 
 @pytest.mark.parametrize(("key", "salt"), [(bytes(31), SALT), (bytes(33), SALT), (KEY, bytes(23)), (KEY, b"")])
-def test_a_key_or_salt_of_the_wrong_size_seals_nothing(key: bytes, salt: bytes) -> None:
+def test_key_or_salt_of_the_wrong_size_seals_nothing(key: bytes, salt: bytes) -> None:
     with pytest.raises(ValueError):
         chunked_aead.seal(key, b"text", CONTEXT, salt)
 

@@ -17,7 +17,7 @@ SALT = bytes(range(24))
 
 
 @given(key=st.binary(max_size=300), texts=st.lists(st.binary(max_size=300), min_size=1, max_size=4))
-def test_it_is_hmac_for_keys_and_texts_of_any_length(key: bytes, texts: list[bytes]) -> None:
+def test_hmac_state_is_hmac_for_keys_and_texts_of_any_length(key: bytes, texts: list[bytes]) -> None:
     for hashed in (hashlib.sha256, hashlib.sha512):
         keyed = HmacState(key, hashed)
         found = [keyed.digest(text) for text in (*texts, texts[0])]
@@ -48,7 +48,7 @@ def test_threads_may_share_it() -> None:
 
 
 @given(raw=st.binary(min_size=32, max_size=32), text=st.binary(max_size=100))
-def test_a_kept_key_seals_and_opens_as_its_bytes_do(raw: bytes, text: bytes) -> None:
+def test_kept_key_seals_and_opens_as_its_bytes_do(raw: bytes, text: bytes) -> None:
     key = Key(raw)
     assert key == raw
     sealed = [seal(key, text, b"a place", SALT), seal(key, text, b"a place", SALT), seal(raw, text, b"a place", SALT)]

@@ -37,13 +37,13 @@ def _reason(call: Callable[..., object], *given: Any) -> str:
 @example(b"age-encryption.org/v1\n")
 @example(b"age-encryption.org/v1\n-> X25519 \n--- \n")
 @example(b"-----BEGIN AGE ENCRYPTED FILE-----\n")
-def test_what_is_no_bundle_is_refused(garbage: bytes) -> None:
+def test_non_bundle_is_refused(garbage: bytes) -> None:
     assert _reason(inbox.unseal, KEY, garbage) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
 @given(st.integers(0, 8 * len(SEALED) - 1))
-def test_a_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
+def test_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
     flipped = bytearray(SEALED)
     flipped[bit // 8] ^= 1 << bit % 8
     assert _reason(inbox.unseal, KEY, bytes(flipped)) == "invalid_request"
@@ -51,12 +51,12 @@ def test_a_bundle_with_any_bit_flipped_is_refused(bit: int) -> None:
 
 @pytest.mark.requirement("inbox-sealed")
 @given(st.integers(0, len(SEALED) - 1))
-def test_a_bundle_cut_anywhere_is_refused(end: int) -> None:
+def test_bundle_cut_anywhere_is_refused(end: int) -> None:
     assert _reason(inbox.unseal, KEY, SEALED[:end]) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
-def test_a_bundle_opens_with_its_own_key_alone() -> None:
+def test_bundle_opens_with_its_own_key_alone() -> None:
     assert _reason(inbox.unseal, inbox.new_identity(), SEALED) == "invalid_request"
     assert inbox.unseal(KEY, SEALED) == BUNDLE
     assert b"Chengdu" not in SEALED
@@ -67,7 +67,7 @@ def test_a_bundle_opens_with_its_own_key_alone() -> None:
 @pytest.mark.parametrize(
     "value", [None, "text", 5, bytearray(SEALED), memoryview(SEALED)], ids=lambda one: str(type(one))
 )
-def test_what_is_not_bytes_is_refused(value: object) -> None:
+def test_non_bytes_are_refused(value: object) -> None:
     assert _reason(inbox.unseal, KEY, value) == "invalid_request"
 
 
@@ -86,7 +86,7 @@ def test_age_never_sees_a_bundle_that_is_too_large_or_has_a_long_header(monkeypa
 
 
 @pytest.mark.requirement("inbox-limits")
-def test_the_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> None:
+def test_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> None:
     def of(size: int) -> Bundle:
         texts = [32_000] * (size // 32_000) + [size % 32_000]
         ids = (f"01JABCDEFGHJKMNPQRSTVWX{number:03d}" for number in range(40))
@@ -113,7 +113,7 @@ def test_the_largest_bundle_is_sealed_and_opened_and_a_larger_one_is_not() -> No
     ],
     ids=["no lines", "no id", "no ULID", "257 lines", "no actor", "a scope", "nobody"],
 )
-def test_what_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str) -> None:
+def test_bundle_that_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str) -> None:
     assert _reason(inbox.seal, TO, bundle) == reason
 
 
@@ -123,13 +123,13 @@ def test_what_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str
     ["", "x", TO[:-1], TO + "q", TO.upper(), KEY, TO[:-1] + ("q" if TO[-1] != "q" else "p"), None, 5],
     ids=["nothing", "letter", "shorter", "longer", "capitals", "secret", "changed", "none", "number"],
 )
-def test_what_is_no_recipient_is_refused(wrong: Any) -> None:
+def test_non_recipient_is_refused(wrong: Any) -> None:
     assert _reason(inbox.seal, wrong, BUNDLE) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
 @pytest.mark.parametrize("wrong", ["", "x", TO, KEY[:-1], KEY + "Q"], ids=map(str, range(5)))
-def test_what_is_no_identity_is_refused_and_not_repeated(wrong: str) -> None:
+def test_non_identity_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(StrongroomError) as refused:
         inbox.recipient_of(wrong)
     assert refused.value.reason == "invalid_request"

@@ -65,7 +65,7 @@ def _refused(opening: Callable[..., object], *arguments: object) -> bool:
 # Slots.
 
 
-def test_a_line_opens_in_its_own_slot() -> None:
+def test_line_opens_in_its_own_slot() -> None:
     assert line_encryption.open_line(sealed_line(), ID, PLACE, {3: KEY}) == line()
     assert line_encryption.sealed_epoch(sealed_line(epoch=3)) == 3
 
@@ -81,24 +81,24 @@ def test_a_line_opens_in_its_own_slot() -> None:
     ],
     ids=["vault", "actor", "longer actor", "namespace"],
 )
-def test_a_line_copied_to_another_place_is_refused_under_the_very_same_key(place: LinePlace) -> None:
+def test_line_copied_to_another_place_is_refused_under_the_very_same_key(place: LinePlace) -> None:
     assert _refused(line_encryption.open_line, sealed_line(), ID, place, {3: KEY})
 
 
 @pytest.mark.requirement("seal-slot", "bad-object")
-def test_a_line_copied_to_another_id_is_refused() -> None:
+def test_line_copied_to_another_id_is_refused() -> None:
     assert _refused(line_encryption.open_line, sealed_line(), OTHER_ID, PLACE, {3: KEY})
 
 
 @pytest.mark.requirement("seal-slot")
-def test_a_line_relabelled_with_another_epoch_is_refused_even_if_both_epochs_have_one_key() -> None:
+def test_line_relabelled_with_another_epoch_is_refused_even_if_both_epochs_have_one_key() -> None:
     relabelled = sealed_line()[:1] + (4).to_bytes(4, "big") + sealed_line()[5:]
     assert line_encryption.sealed_epoch(relabelled) == 4
     assert _refused(line_encryption.open_line, relabelled, ID, PLACE, {3: KEY, 4: KEY})
 
 
 @pytest.mark.parametrize("keys", [{}, {2: KEY, 4: KEY}, {3: OTHER_KEY}], ids=["none", "other epochs", "another key"])
-def test_a_line_whose_epoch_has_no_key_or_another_is_refused(keys: dict[int, bytes]) -> None:
+def test_line_whose_epoch_has_no_key_or_another_is_refused(keys: dict[int, bytes]) -> None:
     assert _refused(line_encryption.open_line, sealed_line(), ID, PLACE, keys)
 
 
@@ -114,7 +114,7 @@ def test_actor_and_namespace_do_not_run_into_each_other() -> None:
 @pytest.mark.parametrize(
     "changed", [{"id": OTHER_ID}, {"namespace": Namespace("personal")}], ids=["another id", "another namespace"]
 )
-def test_a_line_that_disagrees_with_the_slot_it_was_sealed_for_is_refused(changed: dict[str, str]) -> None:
+def test_line_that_disagrees_with_the_slot_it_was_sealed_for_is_refused(changed: dict[str, str]) -> None:
     body = msgspec.json.encode(line(**changed)).ljust(512)
     context = PLACE.context("strongroom/line", ID, 3)
     forged = b"\x01" + (3).to_bytes(4, "big") + chunked_aead.seal(KEY, body, context, SALT)
@@ -155,7 +155,7 @@ def test_lines_texts_and_records_cannot_stand_in_for_each_other() -> None:
 
 
 @pytest.mark.requirement("seal-slot")
-def test_a_record_copied_to_another_name_vault_or_key_is_refused() -> None:
+def test_record_copied_to_another_name_vault_or_key_is_refused() -> None:
     sealed = line_encryption.seal_record(Note("text"), "vault/caps/a", "v1", KEY, SALT)
     assert line_encryption.open_record(sealed, "vault/caps/a", "v1", KEY, Note) == Note("text")
     assert _refused(line_encryption.open_record, sealed, "vault/caps/b", "v1", KEY, Note)
@@ -163,7 +163,7 @@ def test_a_record_copied_to_another_name_vault_or_key_is_refused() -> None:
     assert _refused(line_encryption.open_record, sealed, "vault/caps/a", "v1", OTHER_KEY, Note)
 
 
-def test_a_text_copied_to_another_name_is_refused() -> None:
+def test_text_copied_to_another_name_is_refused() -> None:
     sealed = line_encryption.seal_text("text", "profile", PLACE, 1, KEY, SALT)
     assert _refused(line_encryption.open_text, sealed, "profile2", PLACE, {1: KEY})
 
@@ -184,13 +184,13 @@ def test_a_text_copied_to_another_name_is_refused() -> None:
     ],
     ids=["place", "vault", "actor", "namespace", "key", "epoch"],
 )
-def test_a_page_opens_in_its_own_place_alone(name: str, place: LinePlace, keys: dict[int, bytes]) -> None:
+def test_page_opens_in_its_own_place_alone(name: str, place: LinePlace, keys: dict[int, bytes]) -> None:
     assert line_encryption.open_page(sealed_page(), PAGE, PLACE, {3: KEY}) == b"lines"
     assert _refused(line_encryption.open_page, sealed_page(), name, place, keys)
 
 
 @pytest.mark.requirement("seal-slot", "pages-derived")
-def test_a_page_cannot_stand_in_for_a_line_or_a_text_nor_they_for_it() -> None:
+def test_page_cannot_stand_in_for_a_line_or_a_text_nor_they_for_it() -> None:
     keys = {0: KEY}
     a_line = line_encryption.seal_line(line(), PLACE, 0, KEY, SALT)
     a_text = line_encryption.seal_text("text", ID, PLACE, 0, KEY, SALT)
@@ -215,7 +215,7 @@ def test_every_flipped_bit_and_every_cut_of_a_sealed_page_is_refused() -> None:
 
 @pytest.mark.requirement("seal-padding", "seal-chunks", "pages-derived")
 @pytest.mark.parametrize("size", [0, 1, 251, 252, 253, 16_379, 16_380, 16_381, 98_300, 98_301, 300_000])
-def test_a_page_of_any_bytes_comes_back_whole_and_is_stored_in_a_size_of_the_table(size: int) -> None:
+def test_page_of_any_bytes_comes_back_whole_and_is_stored_in_a_size_of_the_table(size: int) -> None:
     """Bytes that end like the padding too: a page carries its length."""
     for data in (b" " * size, bytes(size), bytes(n % 256 for n in range(size))):
         sealed = sealed_page(data)
@@ -254,7 +254,7 @@ def test_every_flipped_bit_of_a_sealed_record_is_refused() -> None:
     assert kept == []
 
 
-def test_a_sealed_line_cut_or_extended_anywhere_is_refused() -> None:
+def test_sealed_line_cut_or_extended_anywhere_is_refused() -> None:
     sealed = sealed_line()
     for length in range(len(sealed)):
         assert _refused(line_encryption.open_line, sealed[:length], ID, PLACE, {3: KEY})
@@ -263,7 +263,7 @@ def test_a_sealed_line_cut_or_extended_anywhere_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, 255])
-def test_a_sealed_object_of_another_version_is_refused(version: int) -> None:
+def test_sealed_object_of_another_version_is_refused(version: int) -> None:
     assert _refused(line_encryption.open_line, bytes([version]) + sealed_line()[1:], ID, PLACE, {3: KEY})
 
 
@@ -273,7 +273,7 @@ TABLE = [256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16
 
 
 @pytest.mark.requirement("seal-padding")
-def test_the_padding_table_is_the_one_that_is_specified() -> None:
+def test_padding_table_is_the_one_that_is_specified() -> None:
     assert list(line_encryption.PADDED) == TABLE
     sizes = [line_encryption.padded_size(size) for size in range(TABLE[-1] + 1)]
     assert sorted(set(sizes)) == TABLE
@@ -288,7 +288,7 @@ def test_the_padding_table_is_the_one_that_is_specified() -> None:
 @pytest.mark.requirement("seal-padding")
 @settings(deadline=None)
 @given(st.integers(1, LINE_LIMIT))
-def test_a_stored_size_is_always_one_of_the_table(size: int) -> None:
+def test_stored_size_is_always_one_of_the_table(size: int) -> None:
     sealed = sealed_line(line("x" * size))
     chunked = {5 + 56 + padded + 16 * (padded // 16_384 + 1) for padded in TABLE}
     assert len(sealed) in chunked
@@ -303,7 +303,7 @@ def test_texts_of_nearby_lengths_are_stored_in_one_size() -> None:
 
 
 @pytest.mark.requirement("seal-padding", "seal-chunks")
-def test_the_padding_is_spaces_behind_the_json() -> None:
+def test_padding_is_spaces_behind_the_json() -> None:
     sealed = sealed_line()
     plain = spec_open(KEY, sealed[5:], PLACE.context("strongroom/line", ID, 3))
     assert len(plain) in TABLE
@@ -313,7 +313,7 @@ def test_the_padding_is_spaces_behind_the_json() -> None:
 
 @pytest.mark.requirement("seal-chunks")
 @pytest.mark.parametrize("unit", ['"', "\\", "\n", "\t", "😀", "x", "é", '\\"😀\n'], ids=ascii)
-def test_a_line_of_the_largest_size_comes_back_whole(unit: str) -> None:
+def test_line_of_the_largest_size_comes_back_whole(unit: str) -> None:
     text = unit * (LINE_LIMIT // len(unit.encode()))
     assert len(text.encode()) > LINE_LIMIT - 8
     sealed = sealed_line(line(text))

@@ -74,13 +74,13 @@ def test_roots_of_every_size_are_those_of_rfc_6962() -> None:
         edge.append(merkle_log.leaf_hash(entry(size)))
 
 
-def test_a_leaf_and_a_node_over_the_same_bytes_differ() -> None:
+def test_leaf_and_a_node_over_the_same_bytes_differ() -> None:
     left, right = merkle_log.leaf_hash(b"a"), merkle_log.leaf_hash(b"b")
     assert merkle_log.leaf_hash(left + right) != merkle_log.node_hash(left, right)
     assert merkle_log.leaf_hash(b"\x01" + left + right) != merkle_log.node_hash(left, right)
 
 
-def test_a_range_goes_on_from_its_packed_form() -> None:
+def test_range_goes_on_from_its_packed_form() -> None:
     for size in SIZES:
         edge = merkle_log.Range()
         for number in range(size):
@@ -91,7 +91,7 @@ def test_a_range_goes_on_from_its_packed_form() -> None:
         assert again.root() == grown(size + 1).root()
 
 
-def test_a_packed_range_that_does_not_fit_its_size_is_refused() -> None:
+def test_packed_range_that_does_not_fit_its_size_is_refused() -> None:
     edge = merkle_log.Range()
     for number in range(7):
         edge.append(merkle_log.leaf_hash(entry(number)))
@@ -212,7 +212,7 @@ def _sign(text: str, name: str = ORIGIN, seed: bytes = SEED) -> str:
     return f"{text}\n\u2014 {name} {encoded}\n"
 
 
-def test_a_signed_checkpoint_opens_here_and_by_the_second_reading() -> None:
+def test_signed_checkpoint_opens_here_and_by_the_second_reading() -> None:
     assert note() == _sign(checkpoint().text())
     assert merkle_log.open_checkpoint(note(), ORIGIN, PUBLIC) == checkpoint()
     assert rfc.open_note(note(), merkle_log.verifier_key(ORIGIN, PUBLIC)) == rfc.SignedHead(
@@ -230,7 +230,7 @@ def test_extension_lines_are_read_where_they_are_asked_for_and_signed_with_the_r
         merkle_log.open_checkpoint(signed.replace("there 1.0", "there 1.1"), ORIGIN, PUBLIC, extended=True)
 
 
-def test_a_checkpoint_text_reads_back() -> None:
+def test_checkpoint_text_reads_back() -> None:
     for size in (0, 1, 9, 10, 2**63):
         made = merkle_log.Checkpoint(ORIGIN, size, bytes(32))
         assert merkle_log.Checkpoint.parse(made.text()) == made
@@ -266,7 +266,7 @@ ROOT = base64.b64encode(bytes(32)).decode()
     ],
     ids=_short,
 )
-def test_a_checkpoint_that_is_not_written_in_the_one_way_is_refused(text: str) -> None:
+def test_checkpoint_that_is_not_written_in_the_one_way_is_refused(text: str) -> None:
     assert _refused(merkle_log.Checkpoint.parse, text)
     assert _refused(merkle_log.open_checkpoint, _sign(text), ORIGIN, PUBLIC)
 
@@ -285,11 +285,11 @@ def test_every_flipped_bit_of_a_signed_checkpoint_is_refused() -> None:
 
 
 @pytest.mark.requirement("audit-bits")
-def test_a_signed_checkpoint_cut_at_any_length_is_refused() -> None:
+def test_signed_checkpoint_cut_at_any_length_is_refused() -> None:
     assert all(_refused(merkle_log.open_checkpoint, note()[:length], ORIGIN, PUBLIC) for length in range(len(note())))
 
 
-def test_a_checkpoint_of_another_log_or_another_key_is_refused() -> None:
+def test_checkpoint_of_another_log_or_another_key_is_refused() -> None:
     assert _refused(merkle_log.open_checkpoint, note(), "strongroom/other", PUBLIC)
     assert _refused(merkle_log.open_checkpoint, note(), ORIGIN, chain.public_key(OTHER_SEED))
     assert _refused(merkle_log.open_checkpoint, merkle_log.sign_checkpoint(checkpoint(), OTHER_SEED), ORIGIN, PUBLIC)
@@ -306,7 +306,7 @@ def test_signatures_of_others_are_left_alone() -> None:
     assert merkle_log.open_checkpoint(renamed, ORIGIN, PUBLIC) == checkpoint()
 
 
-def test_a_checkpoint_signed_by_others_alone_or_twice_by_the_log_is_refused() -> None:
+def test_checkpoint_signed_by_others_alone_or_twice_by_the_log_is_refused() -> None:
     text, signature = note().split("\n\n")
     assert _refused(
         merkle_log.open_checkpoint, f"{text}\n\n\u2014 w {base64.b64encode(bytes(68)).decode()}\n", ORIGIN, PUBLIC
@@ -318,7 +318,7 @@ def test_a_checkpoint_signed_by_others_alone_or_twice_by_the_log_is_refused() ->
     assert _refused(merkle_log.open_checkpoint, text + "\n", ORIGIN, PUBLIC)
 
 
-def test_a_verifier_key_is_name_hash_and_typed_key() -> None:
+def test_verifier_key_is_name_hash_and_typed_key() -> None:
     name, number, encoded = merkle_log.verifier_key(ORIGIN, PUBLIC).split("+", 2)
     assert name == ORIGIN
     assert base64.b64decode(encoded) == b"\x01" + PUBLIC
@@ -337,14 +337,14 @@ def proof(index: int = 13, size: int = 21) -> merkle_log.Proof:
 
 @pytest.mark.requirement("audit-prove")
 @pytest.mark.parametrize(("index", "size"), [(0, 1), (0, 2), (1, 2), (0, 21), (13, 21), (20, 21), (63, 64), (64, 65)])
-def test_a_proof_reads_back_and_checks_here_and_by_the_second_reading(index: int, size: int) -> None:
+def test_proof_reads_back_and_checks_here_and_by_the_second_reading(index: int, size: int) -> None:
     text = proof(index, size).text()
     assert merkle_log.Proof.parse(text) == proof(index, size)
     assert merkle_log.Proof.parse(text).check(entry(index), ORIGIN, PUBLIC) == checkpoint(size)
     assert rfc.check_proof(text, entry(index), merkle_log.verifier_key(ORIGIN, PUBLIC)).size == size
 
 
-def test_a_proof_of_another_entry_log_or_key_is_refused() -> None:
+def test_proof_of_another_entry_log_or_key_is_refused() -> None:
     made = proof()
     assert _refused(made.check, entry(12), ORIGIN, PUBLIC)
     assert _refused(made.check, entry(13) + b" ", ORIGIN, PUBLIC)
@@ -399,7 +399,7 @@ def test_every_edited_or_cut_proof_is_refused() -> None:
     ],
     ids=_short,
 )
-def test_a_proof_that_is_not_written_in_the_one_way_is_refused(old: str, new: str) -> None:
+def test_proof_that_is_not_written_in_the_one_way_is_refused(old: str, new: str) -> None:
     assert old in proof().text()
     assert _refused(_checked, proof().text().replace(old, new, 1), entry(13))
 
@@ -426,7 +426,7 @@ def test_tile_paths_are_those_of_tlog_tiles(number: int, path: str) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=20))
-def test_a_bundle_gives_back_its_entries_and_shows_every_cut(entries: list[bytes]) -> None:
+def test_bundle_gives_back_its_entries_and_shows_every_cut(entries: list[bytes]) -> None:
     packed = merkle_log.bundle(entries)
     assert merkle_log.unbundle(packed) == entries
     borders = {sum(2 + len(one) for one in entries[:count]): count for count in range(len(entries) + 1)}
@@ -437,6 +437,6 @@ def test_a_bundle_gives_back_its_entries_and_shows_every_cut(entries: list[bytes
             assert _refused(merkle_log.unbundle, packed[:length])
 
 
-def test_a_bundle_holds_entries_of_the_largest_size() -> None:
+def test_bundle_holds_entries_of_the_largest_size() -> None:
     entries = [bytes(65_535), b"", bytes(65_534)]
     assert merkle_log.unbundle(merkle_log.bundle(entries)) == entries

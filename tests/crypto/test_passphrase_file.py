@@ -90,7 +90,7 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.requirement("archive-header")
 @pytest.mark.usefixtures("without_age")
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_file_that_begins_otherwise_is_refused_before_age_sees_it(name: str) -> None:
+def test_file_that_begins_otherwise_is_refused_before_age_sees_it(name: str) -> None:
     assert reason_of(passphrase_file.unlock, STRANGE[name], PASSPHRASE) == "invalid_request"
     assert reason_of(passphrase_file.unlock, armored(STRANGE[name]), PASSPHRASE) == "invalid_request"
 
@@ -98,13 +98,13 @@ def test_a_file_that_begins_otherwise_is_refused_before_age_sees_it(name: str) -
 @pytest.mark.requirement("archive-header")
 @pytest.mark.usefixtures("without_age")
 @pytest.mark.parametrize("work", UNSOUND_WORK)
-def test_a_file_that_asks_for_too_much_work_is_refused_before_age_sees_it(work: bytes) -> None:
+def test_file_that_asks_for_too_much_work_is_refused_before_age_sees_it(work: bytes) -> None:
     assert reason_of(passphrase_file.unlock, working(work), PASSPHRASE) == "invalid_request"
     assert reason_of(passphrase_file.unlock, armored(working(work)), PASSPHRASE) == "invalid_request"
 
 
 @pytest.mark.requirement("archive-header")
-def test_the_work_that_is_allowed_is_what_reaches_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_is_allowed_is_what_reaches_age(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyrage.passphrase, "decrypt", lambda data, _: data)
     for work in range(1, passphrase_file.WORK_LIMIT + 1):
         sound = working(str(work).encode())
@@ -112,7 +112,7 @@ def test_the_work_that_is_allowed_is_what_reaches_age(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.requirement("archive-header")
-def test_a_file_that_could_not_be_opened_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_could_not_be_opened_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     beyond = working(str(passphrase_file.WORK_LIMIT + 1).encode())
     monkeypatch.setattr(pyrage.passphrase, "encrypt", lambda *_: beyond)
     assert reason_of(passphrase_file.lock, b"x", PASSPHRASE) == "key_unavailable"
@@ -120,7 +120,7 @@ def test_a_file_that_could_not_be_opened_again_is_not_made(monkeypatch: pytest.M
 
 @pytest.mark.requirement("archive-header")
 @pytest.mark.parametrize("sealed", [SEALED, armored(SEALED), armored(SEALED, b"\r\n")], ids=["binary", "text", "crlf"])
-def test_a_wrong_passphrase_is_no_strange_file(sealed: bytes) -> None:
+def test_wrong_passphrase_is_no_strange_file(sealed: bytes) -> None:
     assert reason_of(passphrase_file.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
     assert passphrase_file.unlock(sealed, PASSPHRASE) == b"what is kept"
 
@@ -136,7 +136,7 @@ def test_armor_that_is_cut_or_edited_is_damage() -> None:
 @pytest.mark.requirement("archive-header")
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(SEALED) - 1), st.integers(0, 255)), max_size=4), st.booleans())
-def test_a_file_edited_anywhere_opens_as_it_was_or_not_at_all(edits: list[tuple[int, int]], text: bool) -> None:
+def test_file_edited_anywhere_opens_as_it_was_or_not_at_all(edits: list[tuple[int, int]], text: bool) -> None:
     edited = bytearray(SEALED)
     for at, value in edits:
         edited[at] = value

@@ -120,7 +120,7 @@ def kept(text: str, namespace: str = "personal", session: str = "s1") -> dict[st
 
 
 @pytest.mark.requirement("demo-hermes")
-def test_the_story_is_told_embedded_and_over_http_and_the_wall_is_tried_both_ways() -> None:
+def test_story_is_told_embedded_and_over_http_and_the_wall_is_tried_both_ways() -> None:
     names = [step.name for step in STORY]
     story = [name.removeprefix("hermes_http_") for name in names if name.startswith("hermes_http_")]
     assert story == ["wire", "recall", "travel_only", "people", "kill", "orphans", "elsewhere", "mcp", "forget"]
@@ -144,7 +144,7 @@ def test_without_hermes_its_steps_are_skipped_by_name_and_fail_where_it_is_requi
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict")
-def test_a_python_without_hermes_fails_the_wiring_and_what_needs_it(place: Stage) -> None:
+def test_python_without_hermes_fails_the_wiring_and_what_needs_it(place: Stage) -> None:
     found = list(performed([step for step in STORY if step.name in ("hermes_wire", "hermes_recall")], place))
     assert [(one.state, one.expected) for one in found] == [
         (FAIL, "no step of it to fail"),
@@ -154,7 +154,7 @@ def test_a_python_without_hermes_fails_the_wiring_and_what_needs_it(place: Stage
 
 
 @pytest.mark.requirement("demo-hermes")
-def test_a_python_that_is_not_there_is_refused(run_demo: Cli) -> None:
+def test_python_that_is_not_there_is_refused(run_demo: Cli) -> None:
     assert run_demo("--hermes", "/no/such/python").code == USAGE
 
 
@@ -232,7 +232,7 @@ Check = tuple[str, Mapping[str, str], list[dict[str, str]], str]
         ("kill", {}, [], "it recalled by the next process"),
     ],
 )
-def test_a_step_fails_if_the_model_was_told_too_little_or_too_much(
+def test_step_fails_if_the_model_was_told_too_little_or_too_much(
     place: Stage, monkeypatch: pytest.MonkeyPatch, check: Check
 ) -> None:
     name, recalls, lines, expected = check
@@ -245,7 +245,7 @@ def test_a_step_fails_if_the_model_was_told_too_little_or_too_much(
 
 
 @pytest.mark.requirement("demo-hermes", "hermes-no-plaintext")
-def test_a_word_in_clear_in_a_file_of_ours_fails_the_step(place: Stage) -> None:
+def test_word_in_clear_in_a_file_of_ours_fails_the_step(place: Stage) -> None:
     home = place.homes[EMBEDDED] = FakeHome(place, {QUESTION: TRIP_LINE}, [])
     (home.root / "user" / "a-file").write_bytes("to Chengdu".encode("utf-16-le"))
     assert attempted(place, "hermes_recall").expected == "no word of it in our files"
@@ -279,7 +279,7 @@ WORDS = (*hermes_durability._TURNS, *hermes_durability._AFTER.values())
         ([kept("Nobody said so.")], "no line that its session did not say"),
     ],
 )
-def test_a_line_that_its_session_did_not_say_fails_the_step(
+def test_line_that_its_session_did_not_say_fails_the_step(
     place: Stage, more: list[dict[str, str]], expected: str
 ) -> None:
     home = place.homes[EMBEDDED] = FakeHome(place, {}, [kept(text) for text in WORDS] + more)
@@ -402,7 +402,7 @@ def run_as(monkeypatch: pytest.MonkeyPatch, home: Home, ran: Ran, *, minted: boo
         ([(0, "strongroom 1"), (1, DENIED), (7, "")], True, "nothing minted"),
     ],
 )  # fmt: skip
-def test_the_wall_counts_only_if_what_runs_there_is_refused_for_want_of_a_right(
+def test_wall_counts_only_if_what_runs_there_is_refused_for_want_of_a_right(
     place: Stage, monkeypatch: pytest.MonkeyPatch, ran: Ran, minted: bool, expected: str
 ) -> None:
     home = FakeHome(place, {"bicycle stand?": hermes_tools._RACK}, [])
@@ -449,7 +449,7 @@ def test_another_python_is_handed_over_to_another_user(place: Stage) -> None:
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict")
-def test_a_message_that_hermes_does_not_take_fails_its_step() -> None:
+def test_message_that_hermes_does_not_take_fails_its_step() -> None:
     chats = Chats.__new__(Chats)
     chats._partner = Told({"failed": "Traceback: no"})
     with pytest.raises(Unexpected) as caught:
@@ -476,7 +476,7 @@ def test_python_can_run_the_driver_by_its_path_without_the_library() -> None:
 
 
 @pytest.mark.parametrize(("day", "first"), [(18, 21), (20, 21), (21, 21), (22, 28)])
-def test_the_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> None:
+def test_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> None:
     assert f"from November {first} to " in hermes_recall.trip(date(2026, 11, day))
 
 

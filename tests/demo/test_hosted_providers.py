@@ -80,7 +80,7 @@ AT_IMPORT = ("import fcntl\n", "import fcntl\nimport no_such_package\n")
         ("hosted_broken", AT_IMPORT, "one available, one not"),
     ],
 )
-def test_a_step_fails_with_a_provider_that_does_not_do_what_it_shows(
+def test_step_fails_with_a_provider_that_does_not_do_what_it_shows(
     place: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, change: tuple[str, str], expected: str
 ) -> None:
     spoiled(monkeypatch, tmp_path, change)
@@ -99,7 +99,7 @@ def test_a_step_fails_with_a_provider_that_does_not_do_what_it_shows(
         (lambda home: shutil.rmtree(home / "memory-journal"), "one journal with something in it"),
     ],
 )
-def test_a_turn_in_clear_and_a_turn_in_no_journal_fail_the_step(
+def test_turn_in_clear_and_a_turn_in_no_journal_fail_the_step(
     place: Stage, monkeypatch: pytest.MonkeyPatch, leave: Callable[[Path], object], expected: str
 ) -> None:
     end = Partner.end
@@ -116,7 +116,7 @@ def test_a_turn_in_clear_and_a_turn_in_no_journal_fail_the_step(
 
 
 @pytest.mark.requirement("demo-hosted", "demo-strict")
-def test_a_turn_that_the_next_host_does_not_hand_over_fails_the_step(
+def test_turn_that_the_next_host_does_not_hand_over_fails_the_step(
     place: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = hosted_providers.run
@@ -152,7 +152,7 @@ def fenced(*lines: str) -> str:
         fenced("- the heron").replace(f"end-strongroom-recall {MARK}", f"end-strongroom-recall {'0' * 32}"),
     ],
 )
-def test_a_text_counts_as_recalled_only_once_and_in_one_fence(shown: str) -> None:
+def test_text_counts_as_recalled_only_once_and_in_one_fence(shown: str) -> None:
     hosted_providers.recalls_once(fenced("- the heron", "- something else") + "\n\nquestion", "the heron")
     with pytest.raises(Unexpected):
         hosted_providers.recalls_once(shown, "the heron")
@@ -210,7 +210,7 @@ def with_silence_about_a_tool(came: Any) -> Any:
         ("hosted_broken", with_silence_about_a_tool, "the model told that its tool did not work"),
     ],
 )
-def test_a_step_fails_with_a_runtime_that_says_otherwise(
+def test_step_fails_with_a_runtime_that_says_otherwise(
     place: Stage, monkeypatch: pytest.MonkeyPatch, name: str, change: Change, expected: str
 ) -> None:
     monkeypatch.setattr(hermes_stubs, "elsewhere", lambda _: None)
@@ -220,7 +220,7 @@ def test_a_step_fails_with_a_runtime_that_says_otherwise(
 
 
 @pytest.mark.requirement("demo-hosted", "demo-strict", "context-flush-reaches-builtin")
-def test_a_flush_that_does_not_reach_the_file_fails_the_step(place: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_that_does_not_reach_the_file_fails_the_step(place: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def empty(came: Any) -> Any:
         (place.scratch / "homes" / "moment" / "memories" / "MEMORY.md").write_text("")
         return came
@@ -252,7 +252,7 @@ ALL = dict.fromkeys(CHECKS, "pass")
         ([Done(0, "", "")], "a JSON document"),
     ],
 )
-def test_the_kit_counts_as_content_only_if_it_made_every_check_and_none_failed(
+def test_kit_counts_as_content_only_if_it_made_every_check_and_none_failed(
     place: Stage, monkeypatch: pytest.MonkeyPatch, reports: list[Done], expected: str
 ) -> None:
     monkeypatch.setattr(Stage, "at_once", lambda *_: reports)
@@ -261,7 +261,7 @@ def test_the_kit_counts_as_content_only_if_it_made_every_check_and_none_failed(
 
 
 @pytest.mark.requirement("demo-hosted")
-def test_the_kit_is_content_with_a_good_report_and_the_step_shows_the_counts(
+def test_kit_is_content_with_a_good_report_and_the_step_shows_the_counts(
     place: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stage, "at_once", lambda *_: [report_of(ALL | {"forgotten": "not_applicable"})])
@@ -290,14 +290,14 @@ def test_hosting_is_shown_in_seven_steps_that_need_no_vault() -> None:
 
 @pytest.mark.requirement("demo-hosted")
 @pytest.mark.parametrize("name", [name for name in HOSTED if name != "hosted_check"])
-def test_a_step_is_ok_in_a_place_without_a_vault(place: Stage, name: str) -> None:
+def test_step_is_ok_in_a_place_without_a_vault(place: Stage, name: str) -> None:
     found = outcome(place, name)
     assert found.state == OK, (found.expected, found.came)
     assert not Path(place.vault).exists()
 
 
 @pytest.mark.requirement("demo-apart", "demo-hosted")
-def test_a_runtime_that_waits_to_be_killed_ends_with_the_stage(tmp_path: Path) -> None:
+def test_runtime_that_waits_to_be_killed_ends_with_the_stage(tmp_path: Path) -> None:
     with opened(tmp_path, date(2026, 1, 1)) as place:
         home = hosted_providers.home_of(place, "left")
         process = hosted_providers.runtime(place, "hand_over", home)

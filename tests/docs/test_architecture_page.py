@@ -36,7 +36,7 @@ def test_every_top_level_module_has_its_row() -> None:
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_tree_shows_every_package_and_every_top_level_module() -> None:
+def test_tree_shows_every_package_and_every_top_level_module() -> None:
     (tree,) = [block.text for block in blocks(PAGE, "text") if block.text.startswith("src/strongroom/\n")]
     shown: list[str] = []
     above: dict[int, str] = {}

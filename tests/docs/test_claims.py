@@ -71,7 +71,7 @@ class _Lines:
 
 
 @pytest.mark.parametrize("changes", [{}, {"text": "another text"}, {"namespace": "personal"}, {"id": "01J" + "9" * 23}])
-def test_an_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[str, object]) -> None:
+def test_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[str, object]) -> None:
     engine = Widening()
     engine.changes = changes
     shelves = LineCache(engine, 1 << 20)
@@ -81,7 +81,7 @@ def test_an_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[s
 
 
 @pytest.mark.requirement("audit-reads", "seed-top-k")
-def test_a_holder_can_read_every_line_page_by_page_and_each_page_is_on_record(vault: Vault, cap: Token) -> None:
+def test_holder_can_read_every_line_page_by_page_and_each_page_is_on_record(vault: Vault, cap: Token) -> None:
     for number in range(30):
         vault.memory(cap).put(f"line {number}", namespace="travel")
     reader = vault.memory(vault.mint(actor="local/alice", ops=["get", "list"], namespaces=["travel"]))
@@ -99,7 +99,7 @@ def _put_back(tmp_path: Path, saved: bytes) -> None:
         (tmp_path / "vault" / f"vault.db{suffix}").unlink(missing_ok=True)
 
 
-def test_a_rollback_to_a_state_after_the_last_checkpoint_is_not_found(
+def test_rollback_to_a_state_after_the_last_checkpoint_is_not_found(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.audit.checkpoint()
@@ -156,7 +156,7 @@ def test_older_secrets_put_back_stop_a_running_process_and_fool_a_new_one_until_
     assert {finding.object for finding in vault.audit.verify().findings} == {"vault/secrets"}
 
 
-def test_a_cap_that_may_only_put_can_confirm_a_guess_of_a_line_whose_id_it_knows(vault: Vault, cap: Token) -> None:
+def test_cap_that_may_only_put_can_confirm_a_guess_of_a_line_whose_id_it_knows(vault: Vault, cap: Token) -> None:
     known = vault.memory(cap).put("the secret", namespace="travel").id
     writer = vault.memory(vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"]))
     before = vault.audit.size()
@@ -166,7 +166,7 @@ def test_a_cap_that_may_only_put_can_confirm_a_guess_of_a_line_whose_id_it_knows
     assert vault.audit.size() == before + 2, "each guess is on record"
 
 
-def test_a_line_dated_in_the_future_ranks_first_and_says_when_it_was_recorded(vault: Vault, cap: Token) -> None:
+def test_line_dated_in_the_future_ranks_first_and_says_when_it_was_recorded(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put("from a year ahead", namespace="travel", time=datetime(2027, 5, 22, tzinfo=UTC))
     memory.put("of today", namespace="travel")

@@ -57,7 +57,7 @@ def test_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkey
 
 
 @pytest.mark.requirement("project-docs")
-def test_a_session_that_prints_something_else_is_noticed() -> None:
+def test_session_that_prints_something_else_is_noticed() -> None:
     wrong = Block("pycon", ">>> 1 + 1\n3\n", 1)
     with pytest.raises(AssertionError):
         run_block(wrong, ROOT / "README.md", {})

@@ -265,7 +265,7 @@ def test_every_right_of_the_workers_is_used(world: World) -> None:
 
 
 @pytest.mark.requirement("docs-fleet")
-def test_a_worker_for_one_actor_is_held_to_its_prefix(world: World) -> None:
+def test_worker_for_one_actor_is_held_to_its_prefix(world: World) -> None:
     first = world.workers[0]
     cap, other = _cap(first), _cap(first, "c/d")
     first.memory(other).put("another's", namespace="travel")
@@ -350,7 +350,7 @@ def test_requests_of_each_operation_are_those_of_the_page(world: World) -> None:
 
 
 @pytest.mark.requirement("docs-scale")
-def test_a_put_and_a_get_ask_for_nothing_of_another_actor(world: World) -> None:
+def test_put_and_a_get_ask_for_nothing_of_another_actor(world: World) -> None:
     first = world.workers[0]
     for number in range(3):
         first.memory(_cap(first, f"other/{number}")).put("another's", namespace="travel")
@@ -397,7 +397,7 @@ def _grows(world: World, more: Callable[[], object], work: Callable[[], object],
 
 
 @pytest.mark.requirement("docs-scale")
-def test_the_owners_work_grows_as_the_page_says(world: World) -> None:
+def test_owners_work_grows_as_the_page_says(world: World) -> None:
     first = world.workers[0]
     store = first._state.store
     assert isinstance(store, S3Store)
@@ -504,7 +504,7 @@ def test_verify_finds_what_the_operator_of_a_bucket_did(world: World, what: str)
 
 @pytest.mark.requirement("docs-fleet", "fleet-tampering")
 @pytest.mark.parametrize(("seconds", "is_found"), [(31, True), (29, False)])
-def test_an_older_profile_put_back_is_found_unless_another_worker_replaced_it_within_30_seconds(
+def test_older_profile_put_back_is_found_unless_another_worker_replaced_it_within_30_seconds(
     world: World, seconds: int, is_found: bool
 ) -> None:
     first = world.workers[0]
@@ -521,7 +521,7 @@ def test_an_older_profile_put_back_is_found_unless_another_worker_replaced_it_wi
 
 
 @pytest.mark.requirement("docs-fleet", "fleet-tampering")
-def test_a_line_put_back_into_its_place_after_a_forget_stays_forgotten_and_its_pack_rolled_back_is_found(
+def test_line_put_back_into_its_place_after_a_forget_stays_forgotten_and_its_pack_rolled_back_is_found(
     world: World,
 ) -> None:
     first = world.workers[0]
@@ -540,7 +540,7 @@ def test_a_line_put_back_into_its_place_after_a_forget_stays_forgotten_and_its_p
 
 
 @pytest.mark.requirement("docs-fleet", "fleet-tampering")
-def test_a_revocation_that_is_removed_still_holds_where_it_was_heard_of(world: World) -> None:
+def test_revocation_that_is_removed_still_holds_where_it_was_heard_of(world: World) -> None:
     first = world.workers[0]
     cap = _cap(first)
     first.revoke(cap)
@@ -551,7 +551,7 @@ def test_a_revocation_that_is_removed_still_holds_where_it_was_heard_of(world: W
 
 
 @pytest.mark.requirement("docs-fleet", "fleet-tampering")
-def test_a_log_removed_with_its_entry_of_the_roster_is_found_only_if_it_was_seen(world: World) -> None:
+def test_log_removed_with_its_entry_of_the_roster_is_found_only_if_it_was_seen(world: World) -> None:
     first = world.workers[0]
     cap = _cap(first)
     second = world.start()

@@ -60,13 +60,13 @@ def test_every_install_command_in_a_message_works_from_a_checkout(place: str) ->
         ("pip install dist/strongroom-0.1.0-py3-none-any.whl", False),
     ],
 )
-def test_an_install_command_by_name_would_be_found(text: str, found: bool) -> None:
+def test_install_command_by_name_would_be_found(text: str, found: bool) -> None:
     assert bool(BY_NAME.search(text)) is found
 
 
 @pytest.mark.requirement("project-docs")
 @pytest.mark.parametrize("text", ["see /home/me/x", "`/work/x`", "C:\\Users", "in ~/.config"])
-def test_a_path_of_a_machine_would_be_found(text: str) -> None:
+def test_path_of_a_machine_would_be_found(text: str) -> None:
     assert MACHINE.search(text)
 
 

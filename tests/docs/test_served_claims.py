@@ -17,7 +17,7 @@ def _sent(url: str, cap: Token, body: dict[str, Any], kind: type[api.Call[Any]] 
 
 
 @pytest.mark.requirement("docs-threats")
-def test_a_recorded_request_can_be_sent_again_until_its_cap_is_revoked(vault: Vault, cap: Token) -> None:
+def test_recorded_request_can_be_sent_again_until_its_cap_is_revoked(vault: Vault, cap: Token) -> None:
     with served(vault, unix=False) as url:
         assert [_sent(url, cap, {"query": "trip"}).status_code for _ in range(2)] == [200, 200]
         vault.revoke(cap)
@@ -26,7 +26,7 @@ def test_a_recorded_request_can_be_sent_again_until_its_cap_is_revoked(vault: Va
 
 
 @pytest.mark.requirement("docs-threats")
-def test_a_recorded_put_without_ids_writes_a_second_line_and_one_with_ids_does_not(vault: Vault, cap: Token) -> None:
+def test_recorded_put_without_ids_writes_a_second_line_and_one_with_ids_does_not(vault: Vault, cap: Token) -> None:
     named = {"id": "01KS2Q8G00CHENGDVTR1P00000", "text": "with an id", "namespace": "travel"}
     nameless = {"text": "without one", "namespace": "travel"}
     with served(vault, unix=False) as url:

@@ -23,7 +23,7 @@ def named_tests(path: Path) -> frozenset[str]:
 
 
 @pytest.mark.requirement("project-docs")
-def test_there_are_claims() -> None:
+def test_threat_model_has_claims() -> None:
     assert len(CLAIMS) > 20
 
 

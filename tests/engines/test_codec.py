@@ -94,7 +94,7 @@ def _version() -> str:
     return unpack(ENGINE.readings(NEW), len(NEW)).version
 
 
-def test_the_version_names_the_rules_the_stemmer_and_the_machines_numbers() -> None:
+def test_version_names_the_rules_the_stemmer_and_the_machines_numbers() -> None:
     assert RULES in _version()
     assert VERSION in RULES
     assert sys.byteorder in _version()
@@ -146,7 +146,7 @@ def test_columns_that_do_not_fit_are_refused_and_nothing_taken_in(change: Callab
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_an_index_filled_from_readings_is_the_one_that_read_the_lines(examples: int) -> None:
+def test_index_filled_from_readings_is_the_one_that_read_the_lines(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(), st.lists(st.integers(1, 5), max_size=6))
     def prove(lines: list[Line], cuts: list[int]) -> None:
@@ -163,7 +163,7 @@ def test_an_index_filled_from_readings_is_the_one_that_read_the_lines(examples: 
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_what_is_unpacked_is_what_was_packed(examples: int) -> None:
+def test_unpacked_readings_are_those_packed(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves())
     def prove(lines: list[Line]) -> None:
@@ -181,7 +181,7 @@ def test_what_is_unpacked_is_what_was_packed(examples: int) -> None:
     prove()
 
 
-def test_a_reading_depends_on_its_line_alone() -> None:
+def test_reading_depends_on_its_line_alone() -> None:
     alone = [ENGINE.readings([one]) for one in NEW]
     filled(OLD)
     answer("boats in may", filled([*OLD, *NEW]))

@@ -233,19 +233,19 @@ def _iso(spans: list[Span]) -> str:
 
 @pytest.mark.requirement("dates-no-false-hits")
 @pytest.mark.parametrize("text", TRAPS + LATER_TRAPS)
-def test_a_line_without_a_date_has_no_days(text: str) -> None:
+def test_line_without_a_date_has_no_days(text: str) -> None:
     assert _iso(dates_in_line(text, WEDNESDAY)) == ""
 
 
 @pytest.mark.requirement("dates-lines")
 @pytest.mark.parametrize(("text", "expected"), LINES + LATER_LINES)
-def test_a_line_speaks_of_these_days(text: str, expected: str) -> None:
+def test_line_speaks_of_these_days(text: str, expected: str) -> None:
     assert _iso(dates_in_line(text, WEDNESDAY)) == expected
 
 
 @pytest.mark.requirement("dates-questions")
 @pytest.mark.parametrize(("query", "expected", "words"), QUESTIONS)
-def test_a_question_asks_about_these_days_in_these_words(query: str, expected: str, words: str) -> None:
+def test_question_asks_about_these_days_in_these_words(query: str, expected: str, words: str) -> None:
     spans = dates_in_query(query, WEDNESDAY)
     assert _iso(spans) == expected
     assert {query[span.start : span.end] for span in spans} == {words}
@@ -317,7 +317,7 @@ ELSEWHEN = [
 
 @pytest.mark.requirement("dates-lines")
 @pytest.mark.parametrize(("text", "written", "expected"), ELSEWHEN)
-def test_a_line_is_read_from_the_day_it_was_written(text: str, written: date, expected: str) -> None:
+def test_line_is_read_from_the_day_it_was_written(text: str, written: date, expected: str) -> None:
     assert _iso(dates_in_line(text, written)) == expected
 
 
@@ -339,13 +339,13 @@ def test_full_width_figures_read_like_plain_ones() -> None:
     assert dates_in_line(wide, WEDNESDAY) == dates_in_line(plain, WEDNESDAY)
 
 
-def test_a_letter_that_grows_in_lower_case_moves_no_span() -> None:
+def test_letter_that_grows_in_lower_case_moves_no_span() -> None:
     text = "İİİ on 2026-05-25"
     (span,) = dates_in_line(text, WEDNESDAY)
     assert text[span.start : span.end] == "2026-05-25"
 
 
-def test_a_text_has_at_most_sixteen_spans() -> None:
+def test_text_has_at_most_sixteen_spans() -> None:
     text = "; ".join(f"on 2026-05-{day:02} x" for day in range(1, 31))
     assert len(dates_in_line(text, WEDNESDAY)) == MOST_SPANS == 16
 
@@ -388,7 +388,7 @@ HOSTILE = [
 
 @pytest.mark.requirement("dates-bounded")
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_hostile_text_of_32_kib_is_read_to_its_end(piece: str) -> None:
+def test_hostile_text_of_32_kib_is_read_to_its_end(piece: str) -> None:
     text = (piece * (32 * 1024 // len(piece) + 1))[: 32 * 1024]
     assert len(dates_in_line(text, WEDNESDAY)) <= MOST_SPANS
     assert len(dates_in_query(text, WEDNESDAY)) <= MOST_SPANS
@@ -430,7 +430,7 @@ def test_every_iso_date_is_found_whenever_it_is_written(named: date, written: da
 
 
 @given(st.dates(date(1901, 1, 1), date(2099, 12, 31)), st.integers(-90, 180))
-def test_a_date_without_a_year_is_the_one_near_the_day_of_writing(written: date, away: int) -> None:
+def test_date_without_a_year_is_the_one_near_the_day_of_writing(written: date, away: int) -> None:
     named = written + timedelta(away)
     text = f"dinner {named.day} {named.strftime('%B')}"
     assert named.isoformat() in _iso(dates_in_line(text, written)).split()

@@ -50,7 +50,7 @@ def _compare(query: str, indexes: Sequence[LexicalIndex], k: int, without: froze
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("k", [1, 5, 20, 10**9])
-def test_it_answers_as_python_does(seed: int, k: int) -> None:
+def test_kernel_answers_as_python_does(seed: int, k: int) -> None:
     indexes, chance = world(seed), Random(seed)
     for query in ASKED:
         _compare(query, indexes, k)
@@ -60,7 +60,7 @@ def test_it_answers_as_python_does(seed: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_it_answers_as_python_does_on_any_shelf(examples: int) -> None:
+def test_kernel_answers_as_python_does_on_any_shelf(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(30), shelves(5), st.integers(1, 4))
     def prove(first: list[Line], second: list[Line], k: int) -> None:
@@ -71,20 +71,20 @@ def test_it_answers_as_python_does_on_any_shelf(examples: int) -> None:
     prove()
 
 
-def test_it_answers_as_python_does_where_days_have_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_answers_as_python_does_where_days_have_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "THEN", 5)
     for query in ("boat yesterday", "what happened last week", "lantern in May", "May 2026"):
         _compare(query, world(3), 10)
 
 
-def test_it_answers_as_python_does_where_many_words_are_common(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_answers_as_python_does_where_many_words_are_common(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "SURELY", 3)
     monkeypatch.setattr(term_weights, "SHORTLIST", 7)
     for query in ASKED:
         _compare(query, world(5), 10)
 
 
-def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
+def test_kernel_looks_for_as_many_words_as_a_question_may_have() -> None:
     words = [f"word{number:03d}" for number in range(term_weights.MOST_WORDS + 20)]
     chance = Random(1)
     index = filled(line(number, " ".join(chance.sample(words, 60))) for number in range(40))
@@ -92,7 +92,7 @@ def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_it_leaves_out_most_lines_that_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_leaves_out_most_lines_that_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the tests that compare an answer with the first of a longer one would hold for the wrong reason."""
     assert search.kernel is not None
     indexes, returned, kernel = world(1), list[int](), search.kernel
@@ -160,7 +160,7 @@ def _numbers(found: Sequence[tuple[int, int, float]]) -> list[int]:
     return sorted(number for _, number, _ in found)
 
 
-def test_the_lines_below_are_found_if_nothing_is_wrong() -> None:
+def test_lines_below_are_found_if_nothing_is_wrong() -> None:
     """Else the tests below would hold for the wrong reason."""
     assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset())) == [0, 1, 2]
     assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset(["one", "nobody"]))) == [1, 2]
@@ -241,7 +241,7 @@ def test_words_that_lead_astray_are_refused_and_let_go(place: Any) -> None:
 
 @pytest.mark.parametrize("neighbour", [3, 2**31 - 1, -2, -(2**31)])
 @pytest.mark.parametrize("column", [2, 3])
-def test_a_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) -> None:
+def test_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) -> None:
     columns = _columns()
     for place in range(3):
         columns[column][place] = neighbour
@@ -297,7 +297,7 @@ class _Meddler(array):  # type: ignore[type-arg]
         return 1
 
 
-def test_what_is_taken_away_meanwhile_is_still_there() -> None:
+def test_line_removed_meanwhile_is_still_there() -> None:
     assert search.kernel is not None
     *columns, names, days = _columns()
     meddler = _Meddler("I", _occurs(0))
@@ -329,7 +329,7 @@ def test_of_no_lines_nothing_is_returned() -> None:
     assert _best(_columns(), _occurs(0, 1, 2), k=0) == []
 
 
-def test_it_keeps_no_memory() -> None:
+def test_kernel_keeps_no_memory() -> None:
     columns, right, wrong = _columns(), _occurs(0, 1), _occurs(3)
 
     def work() -> None:

@@ -59,14 +59,14 @@ def _tested(source: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 @pytest.mark.requirement("recall-kernel")
-def test_the_kernel_leaves_its_tables_at_no_input(tmp_path: Path) -> None:
+def test_kernel_leaves_its_tables_at_no_input(tmp_path: Path) -> None:
     done = _tested(_built(tmp_path, fault=False))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.long
 @pytest.mark.requirement("recall-kernel")
-def test_a_kernel_that_leaves_its_tables_is_caught(tmp_path: Path) -> None:
+def test_kernel_that_leaves_its_tables_is_caught(tmp_path: Path) -> None:
     """Else the test above would hold for the wrong reason."""
     done = _tested(_built(tmp_path, fault=True))
     assert "AddressSanitizer" in done.stderr

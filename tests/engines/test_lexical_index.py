@@ -60,7 +60,7 @@ def test_shelves_that_are_not_given_change_no_score(examples: int) -> None:
 
 @pytest.mark.requirement("recall-denied-silent")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_the_order_in_which_shelves_are_given_changes_nothing(examples: int) -> None:
+def test_order_in_which_shelves_are_given_changes_nothing(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(6), shelves(6), shelves(6))
     def prove(first: list[Line], second: list[Line], third: list[Line]) -> None:
@@ -156,7 +156,7 @@ _DATA = (dict, list, set, frozenset, tuple, str, int, bytes)
 
 @pytest.mark.requirement("recall-remove")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_an_index_that_lost_lines_answers_as_one_that_never_had_them(examples: int) -> None:
+def test_index_that_lost_lines_answers_as_one_that_never_had_them(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(), st.sets(st.integers(0, 11)))
     def prove(lines: list[Line], leaving: set[int]) -> None:
@@ -231,7 +231,7 @@ def _written_out(index: LexicalIndex) -> str:
     return f"{vars(index)} {vars(index.calendar)}"
 
 
-def test_an_index_from_which_everything_was_removed_is_empty_and_can_be_used_again() -> None:
+def test_index_from_which_everything_was_removed_is_empty_and_can_be_used_again() -> None:
     lines = [line(number, f"boat {number}", session="s" if number % 2 else "") for number in range(6)]
     index = filled(lines)
     for one in lines:
@@ -256,7 +256,7 @@ def test_removing_a_line_that_was_never_there_changes_nothing() -> None:
 
 @pytest.mark.requirement("recall-order", "get-deterministic")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_the_answer_and_its_scores_do_not_depend_on_how_the_lines_came(examples: int) -> None:
+def test_answer_and_its_scores_do_not_depend_on_how_the_lines_came(examples: int) -> None:
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(shelves(), shelves(4), st.integers(0, 2**32))
     def prove(lines: list[Line], passing: list[Line], seed: int) -> None:
@@ -276,7 +276,7 @@ def test_the_answer_and_its_scores_do_not_depend_on_how_the_lines_came(examples:
 
 @pytest.mark.requirement("recall-order")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_the_answer_does_not_depend_on_arrival_when_most_lines_are_pruned(
+def test_answer_does_not_depend_on_arrival_when_most_lines_are_pruned(
     examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(term_weights, "ENOUGH", 3)
@@ -291,7 +291,7 @@ def test_the_answer_does_not_depend_on_arrival_when_most_lines_are_pruned(
 
 
 @pytest.mark.requirement("recall-order")
-def test_a_line_is_between_its_neighbours_in_time_however_late_it_comes() -> None:
+def test_line_is_between_its_neighbours_in_time_however_late_it_comes() -> None:
     first, second, third = (line(number, f"boat {number}", session="s") for number in (1, 2, 3))
     for order in permutations([first, second, third]):
         assert _neighbours(filled(order)) == _neighbours(filled([first, second, third]))
@@ -315,7 +315,7 @@ def test_lines_without_a_session_have_no_neighbours() -> None:
     assert texts("boat", index) == ["Where is the boat?"]
 
 
-def test_the_calendar_finds_a_long_stay_that_began_long_before() -> None:
+def test_calendar_finds_a_long_stay_that_began_long_before() -> None:
     index = filled(
         [line(1, "We rent the cabin from January 5 to December 20, 2026"), line(2, "On May 19, 2026 the boat came")]
     )

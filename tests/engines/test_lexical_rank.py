@@ -133,14 +133,14 @@ def test_days_count_as_one_more_word_by_how_many_lines_have_to_do_with_them() ->
 # The contract.
 
 
-def test_the_default_engine_is_the_lexical_one_and_keeps_readings() -> None:
+def test_default_engine_is_the_lexical_one_and_keeps_readings() -> None:
     assert engines.DEFAULT == "lexical"
     assert isinstance(engines.load("lexical"), Lexical)
     assert isinstance(engines.load("lexical"), Keeping)
     assert not isinstance(engines.load("recency"), Keeping)
 
 
-def test_an_engine_that_is_not_installed_is_refused() -> None:
+def test_engine_that_is_not_installed_is_refused() -> None:
     with pytest.raises(errors.InvalidRequest) as refused:
         engines.load("no-such-engine")
     assert refused.value.reason == errors.InvalidRequest.reason
@@ -166,7 +166,7 @@ def test_with_more_asked_for_than_matches_only_matches_are_returned() -> None:
     assert set(texts("boat", index, k=20)) == {"boat", "boat boat"}
 
 
-def test_the_very_objects_that_were_added_are_returned() -> None:
+def test_very_objects_that_were_added_are_returned() -> None:
     added = [line(1, "the boat"), line(2, "another boat"), line(3, "lamp")]
     index = filled(added[:1])
     index.add_read(added[1:], ENGINE.readings(added[1:]))
@@ -239,7 +239,7 @@ _COMMON = ["going weekend", "going weekend rain", "going to the market in the ra
 @pytest.mark.requirement("recall-pruning")
 @pytest.mark.parametrize("session", ["", "s1", "alone"])
 @pytest.mark.parametrize("extra", ["", " going weekend", " and much more that nobody ever asked for" * 8])
-def test_the_line_that_holds_the_rare_word_is_never_lost(session: str, extra: str) -> None:
+def test_line_that_holds_the_rare_word_is_never_lost(session: str, extra: str) -> None:
     lines = _crowd(term_weights.ENOUGH + 500, Random(3))
     rare = line(9999, f"xylograph{extra}", session=session, time=NOON - timedelta(days=900))
     index = filled([*lines[:700], rare, *lines[700:]])
@@ -248,7 +248,7 @@ def test_the_line_that_holds_the_rare_word_is_never_lost(session: str, extra: st
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_a_rare_word_on_one_shelf_is_found_beside_a_full_one() -> None:
+def test_rare_word_on_one_shelf_is_found_beside_a_full_one() -> None:
     crowd = filled(_crowd(term_weights.ENOUGH + 200, Random(5)))
     rare = filled([line(1, "xylograph", namespace="work"), line(2, "lamp", namespace="work")])
     for indexes in ([crowd, rare], [rare, crowd]):
@@ -268,7 +268,7 @@ def test_lines_that_hold_only_common_words_are_left_out_once_enough_hold_rarer_o
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "ENOUGH", 2)
     lines = [line(1, "boat lamp"), line(2, "boat rope"), *(line(number, "lamp mast") for number in range(5, 15))]
     lines += [line(number, "coat") for number in range(20, 40)]
@@ -278,7 +278,7 @@ def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_a_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "SURELY", 2)
     lines = [line(number, f"fact {'boat' if number == 7 else 'lamp'} rope {number}") for number in range(20)]
     index = filled(lines)
@@ -298,7 +298,7 @@ def test_where_most_lines_hold_every_word_all_of_them_count() -> None:
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_a_long_question_in_a_script_without_spaces_finds_the_lines_that_hold_its_topic() -> None:
+def test_long_question_in_a_script_without_spaces_finds_the_lines_that_hold_its_topic() -> None:
     """Its 27 characters are 47 words. Some that say nothing are rarer than the topic."""
     chatter = [
         "请问这个怎么做",
@@ -333,7 +333,7 @@ def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatc
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "SURELY", 2)
     few = [line(number, "boat lamp") for number in range(3)] + [line(number, "lamp") for number in range(10, 20)]
     assert len(answer("boat lamp", filled(few), k=100)) == 3
@@ -342,7 +342,7 @@ def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: p
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "SHORTLIST", 3)
     better = filled([line(number, "boat boat", namespace="work") for number in range(3)])
     worse = filled([line(number, "boat") for number in range(20, 23)])

@@ -58,7 +58,7 @@ def _first(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
 @pytest.mark.requirement("recall-pruning")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("k", [1, 5, 20])
-def test_a_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
+def test_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
     indexes = world(seed)
     for query in ASKED:
         assert answer(query, *indexes, k=k) == _first(query, indexes, k)
@@ -67,7 +67,7 @@ def test_a_line_that_is_left_out_could_not_have_won(seed: int, k: int) -> None:
 @pytest.mark.usefixtures("way")
 @pytest.mark.requirement("recall-pruning")
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_a_line_that_is_left_out_could_not_have_won_on_any_shelf(examples: int) -> None:
+def test_line_that_is_left_out_could_not_have_won_on_any_shelf(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves(30), shelves(5), st.integers(1, 4))
     def prove(first: list[Line], second: list[Line], k: int) -> None:
@@ -104,7 +104,7 @@ def test_where_every_line_that_matches_is_not_wanted_nothing_else_takes_its_plac
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_who_spoke_is_known_as_long_as_one_line_of_theirs_is_there() -> None:
+def test_speaker_is_known_as_long_as_one_line_of_theirs_is_there() -> None:
     lines = [line(1, "boat", author="Ana Lopez"), line(2, "lamp", author="ana"), line(3, "rope", author="user")]
     one_by_one, at_once = filled(lines), ENGINE.index()
     at_once.add_read(lines, ENGINE.readings(lines))

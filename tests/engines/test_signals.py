@@ -49,23 +49,23 @@ def _off(weight: float) -> Any:
 # Signals of a line's marks. The words of both lines, and how many there are, are the same.
 
 
-def test_a_question_is_no_answer() -> None:
+def test_question_is_no_answer() -> None:
     assert _pair("parcel", "the parcel is at the depot", "the parcel is at the depot?") == _off(0.59)
     assert _pair("包裹", "包裹在这里", "包裹在这里？") == _off(0.59)
 
 
-def test_a_long_text_that_ends_in_a_question_is_no_question() -> None:
+def test_long_text_that_ends_in_a_question_is_no_question() -> None:
     assert extract(line(1, "so " * 60 + "is it here?")).marks & ASKS
     assert not extract(line(1, "so " * 70 + "is it here?")).marks & ASKS
 
 
-def test_what_people_said_goes_before_what_the_assistant_said() -> None:
+def test_peoples_words_go_before_the_assistants() -> None:
     said = line(1, "the parcel is at the depot", author="user", time=AGO)
     replied = line(2, "the parcel is at the depot", author="Assistant", time=AGO)
     assert _pair("parcel", said, replied) == _off(2.62)
 
 
-def test_a_line_in_the_first_person_goes_before_one_that_is_not() -> None:
+def test_line_in_the_first_person_goes_before_one_that_is_not() -> None:
     assert _pair("parcel", "i sent the parcel", "they sent the parcel") == _off(0.40)
     assert _pair("包裹", "我包裹", "他包裹") == _off(0.40)
 
@@ -116,11 +116,11 @@ def test_asked_who_or_where_lines_that_have_names_go_first() -> None:
         ("boat to Porto with Ana", MORE_NAMES),
     ],
 )
-def test_the_marks_of_a_line(text: str, marks: int) -> None:
+def test_marks_of_a_line(text: str, marks: int) -> None:
     assert extract(line(1, text)).marks == marks
 
 
-def test_the_assistant_is_marked_by_its_role() -> None:
+def test_assistant_is_marked_by_its_role() -> None:
     assert extract(line(1, "boat", author="assistant")).marks == ASSISTANT
     assert extract(line(1, "boat", author="Assistant Manager")).marks == 0
 
@@ -128,7 +128,7 @@ def test_the_assistant_is_marked_by_its_role() -> None:
 # Signals of the line itself.
 
 
-def test_a_line_with_more_to_say_goes_before_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_with_more_to_say_goes_before_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = [line(number, f"{'filler ' * 40}{number}", session="s") for number in range(10, 16)]
     long = line(1, "boat oars mast sail rope hull", session="s", time=crowd[2].time - 1)
     short = line(2, "boat", session="s", time=crowd[4].time - 1)
@@ -146,7 +146,7 @@ def test_substance_ends_at_thirty_words() -> None:
     assert lengths == [pytest.approx(0.95 * min(math.log1p(length), math.log(30))) for length in range(40)]
 
 
-def test_the_speaker_that_the_query_names_goes_first() -> None:
+def test_speaker_that_the_query_names_goes_first() -> None:
     """Both names are words of their lines, and of the query: what differs is that one stands as the author."""
     hers = line(1, "sold the boat", author="Ana Silva", time=AGO)
     of_her = line(2, "sold the boat ana silva", time=AGO)
@@ -154,7 +154,7 @@ def test_the_speaker_that_the_query_names_goes_first() -> None:
     assert _pair("what did ANA SILVA sell?", hers, of_her) == _off(1.0)
 
 
-def test_a_role_is_nobodys_name() -> None:
+def test_role_is_nobodys_name() -> None:
     question = Question.of("what did the user and the assistant say about the boat", NOON)
     assert signals.speaker(line(1, "the boat", author="user"), question) == 0.0
     assert signals.speaker(line(1, "the boat", author="Assistant"), question) == 0.0
@@ -172,7 +172,7 @@ def test_asked_for_the_last_time_the_newer_of_two_equal_lines_goes_first() -> No
     assert even[0] == even[1]
 
 
-def test_what_lies_ahead_is_not_later_than_now() -> None:
+def test_future_line_is_not_later_than_now() -> None:
     question = Question.of("the latest boat", NOON)
     assert signals.latest(line(1, "boat", time=NOON + 900 * HOUR), question) == 1.0
     assert signals.latest(line(1, "boat", time=NOON), question) == 1.0
@@ -186,7 +186,7 @@ def _talk(session: str, first: int, *said: str) -> list[Line]:
     return [line(first + at, text, session=session, time=AGO + at * HOUR) for at, text in enumerate(said)]
 
 
-def test_the_answer_to_a_question_that_asked_for_it_goes_before_one_after_a_statement() -> None:
+def test_answer_to_a_question_that_asked_for_it_goes_before_one_after_a_statement() -> None:
     asked = _talk("a", 1, "did the parcel arrive?", "it did arrive")
     told = _talk("b", 3, "did the parcel arrive", "it did arrive")
     found = {one.id: one.score for one in answer("parcel", filled([*told, *asked]))}
@@ -195,14 +195,14 @@ def test_the_answer_to_a_question_that_asked_for_it_goes_before_one_after_a_stat
     assert found[asked[1].id] - found[told[1].id] == _off(1.35 * held)
 
 
-def test_a_question_before_that_asked_for_something_else_adds_nothing() -> None:
+def test_question_before_that_asked_for_something_else_adds_nothing() -> None:
     asked = _talk("a", 1, "did the letter arrive?", "the parcel did")
     told = _talk("b", 3, "did the letter arrive", "the parcel did")
     found = {one.id: one.score for one in answer("parcel", filled([*told, *asked]))}
     assert found[asked[1].id] == pytest.approx(found[told[1].id])
 
 
-def test_a_line_whose_neighbours_hold_the_rest_goes_before_one_that_stands_alone() -> None:
+def test_line_whose_neighbours_hold_the_rest_goes_before_one_that_stands_alone() -> None:
     beside = _talk("a", 1, "the green parcel", "lamp mast", "more rope here", "hull oars")
     apart = _talk("b", 11, "the green parcel", "more rope here", "hull oars", "lamp mast")
     found = {one.id: one.score for one in answer("parcel lamp", filled([*apart, *beside]))}
@@ -213,12 +213,12 @@ def test_a_line_whose_neighbours_hold_the_rest_goes_before_one_that_stands_alone
 
 
 @pytest.mark.parametrize("words", [("the green parcel", "lamp mast"), ("lamp mast", "the green parcel")])
-def test_the_neighbour_may_come_before_or_after(words: tuple[str, str]) -> None:
+def test_neighbour_may_come_before_or_after(words: tuple[str, str]) -> None:
     index = filled([*_talk("a", 1, *words), line(9, "ordinary rope"), line(8, "green hull")])
     assert texts("parcel", index) == ["the green parcel", "lamp mast"]
 
 
-def test_a_line_in_a_conversation_about_it_goes_before_one_that_only_mentions_it() -> None:
+def test_line_in_a_conversation_about_it_goes_before_one_that_only_mentions_it() -> None:
     about = _talk("a", 1, "lamp mast", "some rope", "more hull", "the parcel parcel parcel")
     beside = _talk("b", 11, "lamp mast", "some rope", "more hull", "the letter letter letter")
     found = {one.id: one.score for one in answer("lamp parcel", filled([*beside, *about]))}
@@ -227,21 +227,21 @@ def test_a_line_in_a_conversation_about_it_goes_before_one_that_only_mentions_it
     assert found[about[0].id] - found[beside[0].id] == _off(2.53 * share * 2.2 * 3 / (3 + 1.2))
 
 
-def test_a_session_is_a_name_and_not_a_place_in_time() -> None:
+def test_session_is_a_name_and_not_a_place_in_time() -> None:
     """Lines that follow each other in time, but in different conversations, are no neighbours."""
     one = line(1, "did the parcel arrive?", session="a", time=AGO)
     two = line(2, "yes it did", session="b", time=AGO + HOUR)
     assert texts("parcel", filled([one, two])) == ["did the parcel arrive?"]
 
 
-def test_a_line_that_speaks_of_the_days_asked_for_goes_first() -> None:
+def test_line_that_speaks_of_the_days_asked_for_goes_first() -> None:
     better, worse = "dentist on 2026-05-21", "dentist on 2026-07-21"
     assert _pair("dentist tomorrow", better, worse) > signals.DATE
     with pytest.raises(AssertionError):
         _pair("dentist", better, worse)
 
 
-def test_a_line_written_on_the_days_asked_for_goes_first() -> None:
+def test_line_written_on_the_days_asked_for_goes_first() -> None:
     better = line(1, "saw the dentist", time=NOON - timedelta(days=1))
     worse = line(2, "saw the dentist", time=NOON - timedelta(hours=1))
     assert _pair("dentist yesterday", better, worse) > term_weights.WRITTEN_THEN * signals.DATE
@@ -260,7 +260,7 @@ def test_words_about_remembering_are_not_looked_for_if_others_remain() -> None:
     assert texts("remember", index) == ["remember to mention and tell what I said"]
 
 
-def test_the_weights_are_the_documented_ones() -> None:
+def test_weights_are_the_documented_ones() -> None:
     assert (signals.MATCH, signals.CONTEXT, signals.SESSION, signals.QUESTION_BEFORE) == (4.42, 1.40, 2.53, 1.35)
     assert {signal.__name__: weight for signal, weight in signals.OF_MARKS} == {
         "asks": -0.59,

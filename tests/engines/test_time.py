@@ -61,7 +61,7 @@ def _trip(year: int, text: str = TRIP) -> Line:
     return line(9001, text, time=datetime(year, 4, 28, 9, tzinfo=UTC))
 
 
-def test_the_ordinary_lines_all_say_going_and_weekend() -> None:
+def test_ordinary_lines_all_say_going_and_weekend() -> None:
     lines = _ordinary(_noon(date(2026, 5, 22)))
     assert len(lines) == 500
     assert all("going" in one.text.lower() and "weekend" in one.text for one in lines)
@@ -81,7 +81,7 @@ def test_the_ordinary_lines_all_say_going_and_weekend() -> None:
         "今週末の予定は？",
     ],
 )
-def test_the_trip_is_found_first_among_ordinary_lines_for_this_weekend(year: int, place: int, query: str) -> None:
+def test_trip_is_found_first_among_ordinary_lines_for_this_weekend(year: int, place: int, query: str) -> None:
     now = _noon(_weekend_days(year)[place])
     assert texts(query, _among_ordinary(now, _trip(year)), k=1, now=now) == [TRIP]
 
@@ -89,14 +89,14 @@ def test_the_trip_is_found_first_among_ordinary_lines_for_this_weekend(year: int
 @pytest.mark.parametrize("year", YEARS)
 @pytest.mark.parametrize("day", range(25, 30))
 @pytest.mark.parametrize("query", ["where am I today?", "where am I going today", "今天我在哪里", "今日はどこ？"])
-def test_the_trip_is_found_first_on_each_of_its_days(year: int, day: int, query: str) -> None:
+def test_trip_is_found_first_on_each_of_its_days(year: int, day: int, query: str) -> None:
     now = _noon(date(year, 5, day))
     assert texts(query, _among_ordinary(now, _trip(year)), k=1, now=now) == [TRIP]
 
 
 @pytest.mark.parametrize("year", YEARS)
 @pytest.mark.parametrize("text", ["成都旅行，5月25日至29日", "成都旅行 5月25日〜29日", "Chengdu, {}-05-25 to {}-05-29"])
-def test_the_trip_may_be_written_in_other_forms(year: int, text: str) -> None:
+def test_trip_may_be_written_in_other_forms(year: int, text: str) -> None:
     text = text.format(year, year)
     now = _noon(date(year, 5, 23))
     index = _among_ordinary(now, _trip(year, text))
@@ -104,21 +104,21 @@ def test_the_trip_may_be_written_in_other_forms(year: int, text: str) -> None:
         assert texts(query, index, k=1, now=now) == [text]
 
 
-def test_the_trip_is_found_among_chinese_lines_that_all_speak_of_the_weekend() -> None:
+def test_trip_is_found_among_chinese_lines_that_all_speak_of_the_weekend() -> None:
     now = _noon(date(2026, 5, 23))
     chinese = ["周末要去看{}", "和{}商量周末去不去", "周末去{}吃饭很好", "{}说周末不去"]
     index = filled([*_ordinary(now, texts_=chinese), _trip(2026, "成都旅行，5月25日至29日")])
     assert texts("这个周末我要去哪里？", index, k=1, now=now) == ["成都旅行，5月25日至29日"]
 
 
-def test_the_trip_is_found_across_shelves() -> None:
+def test_trip_is_found_across_shelves() -> None:
     now = _noon(date(2026, 5, 23))
     crowd, travel = filled(_ordinary(now)), filled([_trip(2026)])
     assert texts("where am I going this weekend?", crowd, travel, k=1, now=now) == [TRIP]
     assert texts("where am I going this weekend?", travel, crowd, k=1, now=now) == [TRIP]
 
 
-def test_the_trip_of_another_year_is_not_what_was_asked_for() -> None:
+def test_trip_of_another_year_is_not_what_was_asked_for() -> None:
     """A line says May 25 and means that of its own year."""
     now = _noon(date(2027, 5, 25))
     index = _among_ordinary(now, _trip(2026))
@@ -128,7 +128,7 @@ def test_the_trip_of_another_year_is_not_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     "query", ["this weekend?", "this weekend", "May 26", "next week", "2026-05-27", "5月26日", "来週"]
 )
-def test_a_query_of_time_words_alone_works(query: str) -> None:
+def test_query_of_time_words_alone_works(query: str) -> None:
     now = _noon(date(2026, 5, 22))
     assert texts(query, _among_ordinary(now, _trip(2026)), k=1, now=now) == [TRIP]
 
@@ -152,13 +152,13 @@ def test_near_misses_rank_below_overlaps_and_lower_the_further_they_are() -> Non
     assert found == [f"dentist on 2026-05-{day}" for day in (20, 21, 22, 23, 24)]
 
 
-def test_a_day_further_away_than_a_near_miss_counts_nothing_at_all() -> None:
+def test_day_further_away_than_a_near_miss_counts_nothing_at_all() -> None:
     index = _dentist("2026-05-20", "2026-05-24", "2026-09-01")
     scores = {one.id[-1]: one.score for one in answer("dentist on 2026-05-20", index)}
     assert scores["1"] > scores["2"] == scores["3"]
 
 
-def test_a_line_whose_days_lie_all_inside_ranks_above_one_that_overlaps_in_part() -> None:
+def test_line_whose_days_lie_all_inside_ranks_above_one_that_overlaps_in_part() -> None:
     written = datetime(2026, 1, 5, tzinfo=UTC)
     inside = line(1, "cabin from 2026-05-19 to 2026-05-21", time=written)
     partly = line(2, "cabin from 2026-05-21 to 2026-06-30", time=written)
@@ -186,7 +186,7 @@ def test_today_is_the_day_where_the_asker_is(now: datetime, today: str) -> None:
         assert texts("dentist today", _dentist(*days), k=1, now=now) == [f"dentist on {today}"]
 
 
-def test_a_line_written_in_the_askers_night_belongs_to_the_askers_day() -> None:
+def test_line_written_in_the_askers_night_belongs_to_the_askers_day() -> None:
     midnight = datetime(2026, 5, 25, tzinfo=TOKYO)
     after = line(1, "saw the dentist", time=midnight)
     before = line(2, "saw the dentist", time=midnight - timedelta(milliseconds=1))
@@ -198,7 +198,7 @@ def test_a_line_written_in_the_askers_night_belongs_to_the_askers_day() -> None:
     assert [one.id[-1] for one in answer("yesterday", index, now=now)] == ["2"]
 
 
-def test_the_same_moment_in_another_zone_may_be_another_day() -> None:
+def test_same_moment_in_another_zone_may_be_another_day() -> None:
     moment = datetime(2026, 5, 25, 1, tzinfo=TOKYO)
     index = _dentist("2026-05-24", "2026-05-25")
     assert texts("today", index, k=1, now=moment) != texts("today", index, k=1, now=moment.astimezone(UTC))
@@ -221,7 +221,7 @@ def test_of_many_lines_written_on_a_day_the_newest_count_and_those_that_hold_a_w
 
 @pytest.mark.parametrize("at", [datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)])
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))])
-def test_the_ends_of_the_calendar_are_no_trouble(at: datetime, zone: timezone) -> None:
+def test_ends_of_the_calendar_are_no_trouble(at: datetime, zone: timezone) -> None:
     index = filled(
         [line(1, "boat yesterday, tomorrow, next year and ten years ago", time=at), line(2, "lamp", time=at)]
     )
@@ -235,7 +235,7 @@ def _within(at: datetime) -> datetime:
     return at + timedelta(days=1) if at.year == 1970 else at - timedelta(days=1)
 
 
-def test_a_time_that_no_line_has_to_do_with_gives_way_to_the_words() -> None:
+def test_time_that_no_line_has_to_do_with_gives_way_to_the_words() -> None:
     index = filled([line(1, "the boat is green"), line(2, "a lamp")])
     assert texts("the boat in March 1999", index) == ["the boat is green"]
     assert texts("in March 1999", index) == ["a lamp", "the boat is green"]

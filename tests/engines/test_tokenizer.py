@@ -35,7 +35,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE, ids=[f"{ord(unit[0]):x}-{number}" for number, unit in enumerate(HOSTILE)])
-def test_a_line_of_32_kib_of_one_thing_is_read_and_found(unit: str) -> None:
+def test_line_of_32_kib_of_one_thing_is_read_and_found(unit: str) -> None:
     text = unit * (LINE_LIMIT // len(unit.encode()))
     reading = extract(line(1, text))
     assert reading.length <= LENGTH_LIMIT
@@ -65,7 +65,7 @@ def test_any_text_has_words_that_are_never_empty_and_always_the_same(examples: i
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
-def test_a_text_finds_the_line_that_says_it_in_another_width_or_composition(examples: int) -> None:
+def test_text_finds_the_line_that_says_it_in_another_width_or_composition(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.text("aZéüñ가각カガﾊﾟぱ成都ＡＢ１x '", min_size=1, max_size=20))
     def prove(text: str) -> None:
@@ -110,7 +110,7 @@ def test_identifiers_count_whole_and_in_parts(text: str, held: set[str]) -> None
     assert held <= set(words(text))
 
 
-def test_a_run_that_is_too_long_for_a_name_counts_by_its_parts_only() -> None:
+def test_run_that_is_too_long_for_a_name_counts_by_its_parts_only() -> None:
     longest = "x" * (WHOLE_LIMIT - 3) + "/ab"
     assert longest in words(longest)
     assert f"{longest}c" not in words(f"{longest}c")
@@ -175,19 +175,19 @@ ORDINARY = [f"we were going over the plans for room {number} again" for number i
         ("Señor Muñoz", "munoz"),
     ],
 )
-def test_the_line_is_found_first_among_ordinary_ones(text: str, query: str) -> None:
+def test_line_is_found_first_among_ordinary_ones(text: str, query: str) -> None:
     lines = [line(number, ordinary) for number, ordinary in enumerate(ORDINARY, 100)]
     assert texts(query, filled([line(1, text), *lines]), k=1) == [text]
 
 
 @pytest.mark.parametrize("text", ["the", "What is it?", "I am", "don't", "的", "not to be"])
-def test_a_text_of_stop_words_alone_is_made_of_these(text: str) -> None:
+def test_text_of_stop_words_alone_is_made_of_these(text: str) -> None:
     assert words(text)
     assert texts(text, filled([line(1, text), line(2, "a boat")])) == [text]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "...", "?!", "\u0301\u0301", "« »", "。、"])
-def test_a_text_without_any_word_has_none_and_asks_for_the_newest(text: str) -> None:
+def test_text_without_any_word_has_none_and_asks_for_the_newest(text: str) -> None:
     assert words(text) == []
     index = filled([line(1, "a boat"), line(2, "a lamp"), line(3, text)])
     assert [one.id[-1] for one in answer(text, index)] == ["3", "2", "1"]
@@ -199,10 +199,10 @@ def test_stop_words_beside_others_do_not_count() -> None:
     assert texts("where is the boat", filled([line(1, "where is the"), line(2, "a boat")])) == ["a boat"]
 
 
-def test_a_word_in_capitals_is_no_name_in_code() -> None:
+def test_word_in_capitals_is_no_name_in_code() -> None:
     assert words("WALKING the Dog") == ["walk", "dog"]
 
 
-def test_a_word_repeated_more_often_than_can_be_counted_still_counts() -> None:
+def test_word_repeated_more_often_than_can_be_counted_still_counts() -> None:
     reading = extract(line(1, "boat " * 400))
     assert (reading.counts, reading.length) == ({"boat": TF_LIMIT}, 400)

@@ -42,7 +42,7 @@ from tests.fleet.rules import Rule
 from tests.fleet.scheduler import Scheduler, Stuck
 from tests.fleet.simulated import Died, Server, SimulatedBucket, Weather
 from tests.fleet.workers import Worker
-from tests.test_faults import MemoryKeys, MemoryWitness
+from tests.vault.test_store_failures import MemoryKeys, MemoryWitness
 
 BEGAN = 1_779_440_000_000
 _IDENTITY = inbox.new_identity()

@@ -99,7 +99,7 @@ def test_without_its_log_a_worker_in_the_roster_is_missed(worker: Open, bucket: 
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_log_of_somebody_whom_the_vault_never_certified_is_told(worker: Open, bucket: MemoryBucket) -> None:
+def test_log_of_somebody_whom_the_vault_never_certified_is_told(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     put(vault, "one")
     name, body = next((name, body) for name, body in bucket.objects.items() if name.startswith("logs/"))
@@ -108,7 +108,7 @@ def test_a_log_of_somebody_whom_the_vault_never_certified_is_told(worker: Open, 
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_an_entry_in_the_roster_with_another_key_is_forged(worker: Open, bucket: MemoryBucket) -> None:
+def test_entry_in_the_roster_with_another_key_is_forged(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     put(vault, "one")
     name = next(name for name in bucket.objects if name.startswith("roster/"))
@@ -136,7 +136,7 @@ def test_entries_of_all_workers_are_shown_by_their_times_and_each_is_proven(work
     assert len(origins) == 3, "the creator's log, and two more"
 
 
-def test_the_newest_entries_of_all_workers_come_first_each_with_its_worker(
+def test_newest_entries_of_all_workers_come_first_each_with_its_worker(
     worker: Open, bucket: MemoryBucket, clock: Clock
 ) -> None:
     first, second = worker(), worker()
@@ -152,7 +152,7 @@ def test_the_newest_entries_of_all_workers_come_first_each_with_its_worker(
     assert latest != before
 
 
-def test_what_is_shown_of_an_entry_says_which_worker_wrote_it(worker: Open) -> None:
+def test_shown_entry_says_which_worker_wrote_it(worker: Open) -> None:
     first, second = worker(), worker()
     put(first, "one")
     put(second, "two")
@@ -186,7 +186,7 @@ def test_nothing_is_proven_of_logs_with_a_flaw_and_no_entry_that_there_is_not(
         vault.audit.prove(0)
 
 
-def test_a_checkpoint_is_kept_for_each_log_and_a_cut_is_noticed(worker: Open, bucket: MemoryBucket) -> None:
+def test_checkpoint_is_kept_for_each_log_and_a_cut_is_noticed(worker: Open, bucket: MemoryBucket) -> None:
     first, second = worker(), worker()
     put(first, "one")
     put(second, "two")
@@ -200,7 +200,7 @@ def test_a_checkpoint_is_kept_for_each_log_and_a_cut_is_noticed(worker: Open, bu
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_an_erased_actor_that_is_put_back_whole_is_found(worker: Open, bucket: MemoryBucket, clock: Clock) -> None:
+def test_erased_actor_that_is_put_back_whole_is_found(worker: Open, bucket: MemoryBucket, clock: Clock) -> None:
     vault = worker()
     put(vault, "a trip")
     kept = {name: body for name, body in bucket.objects.items() if name.startswith("actors/")}
@@ -232,7 +232,7 @@ def test_after_an_erasure_that_failed_a_lines_absence_is_still_found(
     assert flaws(vault) == {Flaw.OBJECT_MISSING}
 
 
-def test_an_actor_that_comes_back_after_its_erasure_is_no_flaw(worker: Open, clock: Clock) -> None:
+def test_actor_that_comes_back_after_its_erasure_is_no_flaw(worker: Open, clock: Clock) -> None:
     vault = worker()
     put(vault, "a trip")
     vault.erase("local/alice")
@@ -339,7 +339,7 @@ FOLDERS = ["actors/", "actors/{none}/", "{actor}", "caps/", "caps/x/", "logs/", 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.requirement("fleet-tampering")
-def test_the_marker_of_a_folder_ends_no_list_and_hides_nobody(
+def test_marker_of_a_folder_ends_no_list_and_hides_nobody(
     worker: Open, bucket: BusyBucket, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     vault = worker()
@@ -364,7 +364,7 @@ def _without_slashes(bucket: MemoryBucket) -> Callable[..., Sequence[BucketListi
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_what_nobody_signed_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
+def test_unsigned_entry_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     put(vault, "one", "two")
     name = max(name for name in bucket.objects if name.startswith(f"logs/{vault._state.log.worker}/"))
@@ -408,7 +408,7 @@ def test_lines_that_are_put_at_every_look_are_not_missing(worker: Open, bucket: 
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_line_that_is_altered_or_gone_is_found_while_others_write_at_every_look(
+def test_line_that_is_altered_or_gone_is_found_while_others_write_at_every_look(
     worker: Open, bucket: BusyBucket
 ) -> None:
     vault, other = worker(), worker()
@@ -422,7 +422,7 @@ def test_a_line_that_is_altered_or_gone_is_found_while_others_write_at_every_loo
 
 @pytest.mark.parametrize("content", ["", "garbage", "strongroom/0123456789abcdef/w/x\n"])
 @pytest.mark.requirement("fleet-tampering")
-def test_a_witness_that_is_no_checkpoint_is_named(worker: Open, tmp_path: Path, content: str) -> None:
+def test_witness_that_is_no_checkpoint_is_named(worker: Open, tmp_path: Path, content: str) -> None:
     vault = worker()
     assert vault.audit.verify().ok
     (tmp_path / "keys" / "checkpoint").write_text(content, encoding="utf-8")
@@ -433,7 +433,7 @@ def test_a_witness_that_is_no_checkpoint_is_named(worker: Open, tmp_path: Path, 
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_an_entry_of_the_roster_that_was_deleted_alone_is_named(worker: Open, bucket: MemoryBucket) -> None:
+def test_entry_of_the_roster_that_was_deleted_alone_is_named(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     put(vault, "a trip")
     gone = vault.store.worker  # type: ignore[attr-defined]
@@ -442,7 +442,7 @@ def test_an_entry_of_the_roster_that_was_deleted_alone_is_named(worker: Open, bu
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_worker_killed_before_it_was_in_the_roster_is_no_flaw(worker: Open, bucket: MemoryBucket) -> None:
+def test_worker_killed_before_it_was_in_the_roster_is_no_flaw(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
     bodies = dict(bucket.objects)
     put(vault, "a trip")
@@ -483,7 +483,7 @@ def test_bytes_of_a_forgotten_line_beside_its_burial_are_noted_and_not_served(
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_is_forgotten_is_not_said_to_be_scrubbed_where_the_bucket_keeps_versions(
+def test_forgotten_line_is_not_said_to_be_scrubbed_where_the_bucket_keeps_versions(
     worker: Open, bucket: MemoryBucket
 ) -> None:
     vault = worker()

@@ -66,7 +66,7 @@ def markers(bucket: MemoryBucket) -> list[str]:
 
 @pytest.mark.requirement("fleet-tampering", "renew-lineage")
 @pytest.mark.parametrize("part", ["caps/of/", "caps/from/"])
-def test_a_marker_that_is_deleted_is_missed_by_verification(vault: Vault, bucket: MemoryBucket, part: str) -> None:
+def test_marker_that_is_deleted_is_missed_by_verification(vault: Vault, bucket: MemoryBucket, part: str) -> None:
     renewed(vault, minted(vault))
     bucket.timers.tick()
     bucket.delete([name for name in markers(bucket) if name.startswith(part)])
@@ -74,7 +74,7 @@ def test_a_marker_that_is_deleted_is_missed_by_verification(vault: Vault, bucket
 
 
 @pytest.mark.requirement("fleet-tampering", "renew-lineage")
-def test_a_cap_whose_record_does_not_read_takes_its_descendants_along(vault: Vault, bucket: MemoryBucket) -> None:
+def test_cap_whose_record_does_not_read_takes_its_descendants_along(vault: Vault, bucket: MemoryBucket) -> None:
     first = minted(vault)
     second = renewed(vault, first)
     third = renewed(vault, second)
@@ -84,7 +84,7 @@ def test_a_cap_whose_record_does_not_read_takes_its_descendants_along(vault: Vau
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_a_narrowed_cap_takes_along_what_was_renewed_from_its_own_and_no_more(vault: Vault) -> None:
+def test_narrowed_cap_takes_along_what_was_renewed_from_its_own_and_no_more(vault: Vault) -> None:
     first = minted(vault)
     second = renewed(vault, first)
     narrowed = strongroom.attenuate(first, ops=["get"])
@@ -95,7 +95,7 @@ def test_a_narrowed_cap_takes_along_what_was_renewed_from_its_own_and_no_more(va
 
 
 @pytest.mark.requirement("erase-void", "audit-unlinkable")
-def test_an_erasure_leaves_no_name_that_ties_a_link_to_the_actor(vault: Vault, bucket: MemoryBucket) -> None:
+def test_erasure_leaves_no_name_that_ties_a_link_to_the_actor(vault: Vault, bucket: MemoryBucket) -> None:
     hers = renewed(vault, minted(vault))
     minted(vault, "local/bob")
     vault.memory(hers).put("a trip", namespace="travel")
@@ -107,7 +107,7 @@ def test_an_erasure_leaves_no_name_that_ties_a_link_to_the_actor(vault: Vault, b
 
 
 @pytest.mark.requirement("fleet-many-actors", "renew-lineage")
-def test_a_vault_of_an_earlier_version_is_indexed_by_the_owners_first_revocation(
+def test_vault_of_an_earlier_version_is_indexed_by_the_owners_first_revocation(
     bucket: MemoryBucket, keys: FileKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_a_vault_of_an_earlier_version_is_indexed_by_the_owners_first_revocation
 
 
 @pytest.mark.requirement("fleet-migrate", "renew-lineage")
-def test_what_is_minted_in_a_file_between_two_buckets_is_in_the_index(
+def test_cap_minted_in_a_file_between_two_buckets_is_in_the_index(
     vault: Vault, bucket: MemoryBucket, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = minted(vault)

@@ -87,7 +87,7 @@ def in_time(made: Shelf) -> None:
 
 @pytest.mark.requirement("pack-forget")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_forget_at_any_request_of_a_compaction_leaves_no_bytes_and_no_way_back(at: int) -> None:
+def test_forget_at_any_request_of_a_compaction_leaves_no_bytes_and_no_way_back(at: int) -> None:
     made = shelf()
     made.worker(once(at, lambda: forget(made.worker()))).compact()
     buried(made)
@@ -98,7 +98,7 @@ def test_a_forget_at_any_request_of_a_compaction_leaves_no_bytes_and_no_way_back
 
 @pytest.mark.requirement("pack-forget")
 @pytest.mark.parametrize("at", requests(forget))
-def test_a_compaction_at_any_request_of_a_forget_leaves_no_bytes_and_no_way_back(at: int) -> None:
+def test_compaction_at_any_request_of_a_forget_leaves_no_bytes_and_no_way_back(at: int) -> None:
     made = shelf()
     forget(made.worker(once(at, lambda: made.worker().compact())))
     buried(made)
@@ -108,7 +108,7 @@ def test_a_compaction_at_any_request_of_a_forget_leaves_no_bytes_and_no_way_back
 
 @pytest.mark.requirement("pack-crash")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_line_that_was_gone_once_stays_gone_wherever_the_forget_died(at: int) -> None:
+def test_line_that_was_gone_once_stays_gone_wherever_the_forget_died(at: int) -> None:
     for died in requests(forget):
         made = shelf()
         gone: list[int] = []
@@ -127,7 +127,7 @@ def test_a_line_that_was_gone_once_stays_gone_wherever_the_forget_died(at: int) 
 
 @pytest.mark.requirement("pack-crash")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_line_stays_gone_when_a_second_compaction_comes_between(at: int) -> None:
+def test_line_stays_gone_when_a_second_compaction_comes_between(at: int) -> None:
     for died in requests(forget):
         made = shelf()
         gone: list[int] = []
@@ -145,7 +145,7 @@ def test_a_line_stays_gone_when_a_second_compaction_comes_between(at: int) -> No
 
 @pytest.mark.requirement("pack-crash")
 @pytest.mark.parametrize("at", requests(forget))
-def test_a_forget_ends_well_wherever_a_compactor_died_meanwhile(at: int) -> None:
+def test_forget_ends_well_wherever_a_compactor_died_meanwhile(at: int) -> None:
     for died in requests(compact):
         made = shelf()
         forget(made.worker(once(at, lambda made=made, died=died: made.killed(died, compact))))  # type: ignore[misc]
@@ -156,7 +156,7 @@ def test_a_forget_ends_well_wherever_a_compactor_died_meanwhile(at: int) -> None
 
 @pytest.mark.requirement("pack-crash")
 @pytest.mark.parametrize("died", requests(compact))
-def test_a_compactor_that_dies_loses_nothing_and_another_goes_on(died: int) -> None:
+def test_compactor_that_dies_loses_nothing_and_another_goes_on(died: int) -> None:
     made = shelf()
     made.killed(died, compact)
     assert made.alive() == whole(LINES)
@@ -185,7 +185,7 @@ def test_two_compactors_lose_nothing_and_give_nothing_twice(at: int) -> None:
 
 @pytest.mark.requirement("pack-compactors")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_compactor_that_dies_beside_another_loses_nothing(at: int) -> None:
+def test_compactor_that_dies_beside_another_loses_nothing(at: int) -> None:
     for died in requests(compact):
         made = shelf()
         made.worker(once(at, lambda made=made, died=died: made.killed(died, compact))).compact()  # type: ignore[misc]
@@ -271,7 +271,7 @@ def test_any_order_of_requests_and_deaths_keeps_what_is_kept_and_forgets_the_res
 
 @pytest.mark.requirement("pack-crash")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_purge_at_any_request_of_a_compaction_is_final_and_leaves_nothing(at: int) -> None:
+def test_purge_at_any_request_of_a_compaction_is_final_and_leaves_nothing(at: int) -> None:
     made = shelf()
     made.worker(once(at, lambda: made.worker().purge())).compact()
     assert made.alive() == {}
@@ -281,7 +281,7 @@ def test_a_purge_at_any_request_of_a_compaction_is_final_and_leaves_nothing(at: 
 
 @pytest.mark.requirement("pack-forget")
 @pytest.mark.parametrize("at", requests(lambda worker: worker.purge()))
-def test_a_compaction_at_any_request_of_a_purge_leaves_nothing(at: int) -> None:
+def test_compaction_at_any_request_of_a_purge_leaves_nothing(at: int) -> None:
     made = shelf()
     made.worker(once(at, lambda: made.worker().compact())).purge()
     assert made.alive() == {}
@@ -289,7 +289,7 @@ def test_a_compaction_at_any_request_of_a_purge_leaves_nothing(at: int) -> None:
 
 
 @pytest.mark.requirement("pack-crash")
-def test_a_pack_that_is_filled_while_a_purge_deletes_goes_too() -> None:
+def test_pack_that_is_filled_while_a_purge_deletes_goes_too() -> None:
     """By a compactor that has listed the lines before, and claimed after the purge has listed them."""
     made = shelf()
     place, body = next(iter(made.packs().items()))
@@ -314,7 +314,7 @@ def _is_delete(at: int) -> bool:
 
 @pytest.mark.requirement("pack-compactors")
 @pytest.mark.parametrize("at", requests(compact))
-def test_a_follower_sees_every_line_at_every_request_and_hears_of_no_change(at: int) -> None:
+def test_follower_sees_every_line_at_every_request_and_hears_of_no_change(at: int) -> None:
     made = shelf()
     forget(made.worker())
     follower = made.worker().reader
@@ -332,7 +332,7 @@ def _reads_all(made: Shelf) -> None:
     assert made.alive() == whole(KEPT)
 
 
-def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_swept() -> None:
+def test_object_of_a_later_generation_than_the_table_in_the_same_list_is_not_swept() -> None:
     made = shelf()
     other = made.worker()
     other.purge()
@@ -349,7 +349,7 @@ def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_sw
 
 
 @pytest.mark.requirement("pack-forget")
-def test_a_burial_counts_whether_its_pack_comes_before_the_body_or_behind() -> None:
+def test_burial_counts_whether_its_pack_comes_before_the_body_or_behind() -> None:
     for number in (0, 99):
         made = shelf()
         burial = packs.encode_pack(SHELF, {name_of(9): packs.Record(7, None)})
@@ -360,7 +360,7 @@ def test_a_burial_counts_whether_its_pack_comes_before_the_body_or_behind() -> N
         buried(made, (9,))
 
 
-def test_a_follower_hears_of_no_change_when_a_tombstone_by_itself_goes() -> None:
+def test_follower_hears_of_no_change_when_a_tombstone_by_itself_goes() -> None:
     made = Shelf()
     made.put(range(4))
     made.bucket.now += LONG
@@ -376,7 +376,7 @@ def test_a_follower_hears_of_no_change_when_a_tombstone_by_itself_goes() -> None
 
 
 @pytest.mark.requirement("pack-compactors")
-def test_a_pack_is_not_deleted_while_its_lines_found_no_room_in_the_new_ones() -> None:
+def test_pack_is_not_deleted_while_its_lines_found_no_room_in_the_new_ones() -> None:
     made = Shelf()
     made.put(range(100, 106))
     made.bucket.now += LONG
@@ -408,7 +408,7 @@ class Unlucky(Client):
 
 
 @pytest.mark.requirement("pack-compactors")
-def test_a_pack_whose_fill_seemed_to_fail_is_not_removed_as_a_claim() -> None:
+def test_pack_whose_fill_seemed_to_fail_is_not_removed_as_a_claim() -> None:
     made = shelf()
     client = Unlucky(made.bucket)
     client.others = lambda: made.worker().compact()
@@ -430,7 +430,7 @@ def test_lines_that_may_still_be_under_way_are_not_packed() -> None:
     assert made.alive() == whole(range(4))
 
 
-def test_a_large_line_stays_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_line_stays_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_plan, "LARGE", len(body_of(10)))
     made = Shelf()
     made.put([1, 2, 10])
@@ -468,7 +468,7 @@ def test_small_packs_are_absorbed_and_full_ones_left_alone() -> None:
     assert made.alive() == whole(LINES)
 
 
-def test_a_shelf_with_little_to_do_is_left_alone() -> None:
+def test_shelf_with_little_to_do_is_left_alone() -> None:
     made = shelf()
     objects = dict(made.bucket.objects)
     worker = Worker(made.client(), Random(1), least=4)
@@ -476,7 +476,7 @@ def test_a_shelf_with_little_to_do_is_left_alone() -> None:
     assert made.bucket.objects == objects
 
 
-def test_a_young_claim_of_another_stays_and_a_dead_one_goes() -> None:
+def test_young_claim_of_another_stays_and_a_dead_one_goes() -> None:
     made = shelf()
     claim = PLACE + "packs/" + packs.pack_id(50, b"123456")
     made.bucket.create(claim, packs.claim(b"1" * 16))
@@ -490,7 +490,7 @@ def test_a_young_claim_of_another_stays_and_a_dead_one_goes() -> None:
     assert made.alive() == whole(range(14))
 
 
-def test_a_compactor_that_slept_for_hours_fills_nothing() -> None:
+def test_compactor_that_slept_for_hours_fills_nothing() -> None:
     made = shelf()
     at = requests(compact).index(11)
     slept: list[str] = []
@@ -538,7 +538,7 @@ def test_nothing_is_deleted_without_the_rest_and_the_next_pass_drops_the_copies(
 
 
 @pytest.mark.requirement("pack-cold")
-def test_a_cold_shelf_of_many_lines_takes_at_least_twenty_times_fewer_requests_packed(
+def test_cold_shelf_of_many_lines_takes_at_least_twenty_times_fewer_requests_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(compaction_plan, "MOST", packs.MOST)
@@ -587,7 +587,7 @@ def test_many_lines_or_old_generations_or_burials_make_an_actor_due(monkeypatch:
     assert not due(made)
 
 
-def test_a_forget_that_died_makes_an_actor_due_until_its_bytes_are_gone() -> None:
+def test_forget_that_died_makes_an_actor_due_until_its_bytes_are_gone() -> None:
     for died in requests(forget):
         made = shelf()
         made.killed(died, forget)
@@ -624,7 +624,7 @@ def viewed(locator: str) -> ActorView:
     return ActorView(Shelf().bucket, 1, locator, Shelf().worker().reader.threads, Past())
 
 
-def test_the_background_takes_one_actor_at_a_time_and_each_once() -> None:
+def test_background_takes_one_actor_at_a_time_and_each_once() -> None:
     compactor = Counted()
     background = Background(compactor, clock=lambda: 0.0, rest=0.0)  # type: ignore[arg-type]
     for locator in ("a", "a", "b", "a"):
@@ -640,7 +640,7 @@ def test_the_background_takes_one_actor_at_a_time_and_each_once() -> None:
     assert [background.passes, background.errors] == [2, 0]
 
 
-def test_an_error_in_the_background_is_counted_and_others_have_their_turn() -> None:
+def test_error_in_the_background_is_counted_and_others_have_their_turn() -> None:
     compactor = Counted(StoreUnavailable("gone"))
     background = Background(compactor, rest=60.0)  # type: ignore[arg-type]
     compactor.go.release(2)
@@ -652,7 +652,7 @@ def test_an_error_in_the_background_is_counted_and_others_have_their_turn() -> N
     assert [compactor.told, background.passes, background.errors] == [["a", "b"], 2, 2]
 
 
-def test_a_background_that_is_closed_neither_rests_nor_begins_anything() -> None:
+def test_background_that_is_closed_neither_rests_nor_begins_anything() -> None:
     compactor = Counted()
     background = Background(compactor, rest=60.0)  # type: ignore[arg-type]
     background.consider(viewed("a"))

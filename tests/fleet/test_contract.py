@@ -305,30 +305,30 @@ class LearnsNothingFromLosing(S3Store):
 
 BROKEN: list[tuple[type[S3Store], Callable[[StoreContract], None]]] = [
     (NeverLooks, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
-    (LooksAtOneScopeOnly, StoreContract.test_a_change_shows_in_its_own_scope_and_in_no_other),
+    (LooksAtOneScopeOnly, StoreContract.test_change_shows_in_its_own_scope_and_in_no_other),
     (MixesUpScopes, StoreContract.test_versions_are_the_version_of_each_scope_in_turn),
     (ForgetsAChange, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
-    (ForgetsAScope, StoreContract.test_a_commit_in_several_scopes_shows_in_each),
+    (ForgetsAScope, StoreContract.test_commit_in_several_scopes_shows_in_each),
     (OneScopeForAll, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
     (ScopeOfEachName, StoreContract.test_one_actor_is_followed_in_one_scope),
     (CountsFromLastTime, StoreContract.test_numbers_of_a_scope_grow_with_every_change),
     (ForgetsOwnWrites, StoreContract.test_own_writes_are_read_at_once_without_a_look),
-    (ChecksNothingFirst, StoreContract.test_a_condition_known_to_be_broken_writes_nothing),
+    (ChecksNothingFirst, StoreContract.test_condition_known_to_be_broken_writes_nothing),
     (WritesOver, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
-    (WritesOver, StoreContract.test_a_swap_or_deletion_lost_to_another_process_leaves_what_is_there),
-    (NeverLooksAgain, StoreContract.test_a_commit_as_of_what_another_has_changed_since_is_stale),
+    (WritesOver, StoreContract.test_swap_or_deletion_lost_to_another_process_leaves_what_is_there),
+    (NeverLooksAgain, StoreContract.test_commit_as_of_what_another_has_changed_since_is_stale),
     (NeverLooksAgain, StoreContract.test_who_has_not_looked_loses_to_changed_keys_and_to_a_name_in_use),
     (LogsAfterwards, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
     (MixesUpBodies, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
     (WritesUnderOtherNames, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
-    (WritesUnderOtherNames, StoreContract.test_a_lost_commit_tried_again_with_what_is_there_is_carried_out),
+    (WritesUnderOtherNames, StoreContract.test_lost_commit_tried_again_with_what_is_there_is_carried_out),
     (LearnsNothingFromLosing, StoreContract.test_who_lost_knows_what_is_there_without_another_look),
 ]
 
 
 @pytest.mark.requirement("store-contract", "s3-contract")
 @pytest.mark.parametrize(("kind", "promise"), BROKEN, ids=lambda one: one.__name__)
-def test_a_broken_promise_is_noticed(kind: type[S3Store], promise: Callable[[StoreContract], None]) -> None:
+def test_broken_promise_is_noticed(kind: type[S3Store], promise: Callable[[StoreContract], None]) -> None:
     def run(store: type[S3Store]) -> None:
         contract = S3Contract()
         contract._backend = InMemory(MemoryBucket(), store)
@@ -430,12 +430,12 @@ def _write_during_a_look(store: S3Store, bucket: Interrupted) -> None:
 
 
 @pytest.mark.requirement("s3-contract")
-def test_an_own_write_during_a_look_is_not_lost(store: S3Store, bucket: Interrupted) -> None:
+def test_own_write_during_a_look_is_not_lost(store: S3Store, bucket: Interrupted) -> None:
     _write_during_a_look(store, bucket)
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
+def test_view_that_loses_own_writes_during_a_look_is_noticed(
     store: S3Store, bucket: Interrupted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look: Any = actor_replica.ActorView._look
@@ -453,7 +453,7 @@ def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
 @pytest.mark.parametrize("gone", [False, True])
 @pytest.mark.parametrize("name", [PROFILE, standing(1), line(1)])
 @pytest.mark.requirement("s3-contract")
-def test_a_change_over_an_own_write_during_a_look_is_found_by_the_next(
+def test_change_over_an_own_write_during_a_look_is_found_by_the_next(
     store: S3Store, bucket: Interrupted, name: str, *, gone: bool
 ) -> None:
     other, scope = _another(bucket), store.scope(name)
@@ -478,7 +478,7 @@ def test_a_change_over_an_own_write_during_a_look_is_found_by_the_next(
 
 @pytest.mark.parametrize("name", [PROFILE, standing(1), DERIVED + "x"])
 @pytest.mark.requirement("s3-contract")
-def test_a_swap_between_the_check_and_the_write_is_not_overwritten(store: S3Store, name: str) -> None:
+def test_swap_between_the_check_and_the_write_is_not_overwritten(store: S3Store, name: str) -> None:
     swap = Swap(name, b"ours", version_of(store, name))
     store.writer.check([swap])
     store.commit([b"e"], [Swap(name, b"another thread's", swap.version)], NOW)
@@ -488,7 +488,7 @@ def test_a_swap_between_the_check_and_the_write_is_not_overwritten(store: S3Stor
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_a_thread_wrote_does_not_hide_what_was_written_over_it(store: S3Store, bucket: Interrupted) -> None:
+def test_own_write_does_not_hide_what_was_written_over_it(store: S3Store, bucket: Interrupted) -> None:
     view = store.reader.view(PROFILE)
     first = view.objects[PROFILE]
     store.commit([b"e"], [Swap(PROFILE, b"2", first.version)], NOW)
@@ -499,7 +499,7 @@ def test_what_a_thread_wrote_does_not_hide_what_was_written_over_it(store: S3Sto
 
 
 @pytest.mark.requirement("s3-contract")
-def test_the_version_of_derived_data_is_that_of_what_was_written(store: S3Store, bucket: Interrupted) -> None:
+def test_version_of_derived_data_is_that_of_what_was_written(store: S3Store, bucket: Interrupted) -> None:
     other, name = _another(bucket), DERIVED + "x"
 
     def meanwhile() -> None:
@@ -516,7 +516,7 @@ def test_the_version_of_derived_data_is_that_of_what_was_written(store: S3Store,
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_look_that_failed_serves_nobody_who_waited_for_it(store: S3Store, bucket: Interrupted) -> None:
+def test_look_that_failed_serves_nobody_who_waited_for_it(store: S3Store, bucket: Interrupted) -> None:
     view, scope = store.reader.view(PROFILE), store.scope(PROFILE)
     store.version(scope)
     writer = _another(bucket)
@@ -545,7 +545,7 @@ def test_a_look_that_failed_serves_nobody_who_waited_for_it(store: S3Store, buck
 
 
 @pytest.mark.requirement("s3-contract")
-def test_what_a_worker_changed_and_died_before_saying_so_stops_nobody(store: S3Store, bucket: Interrupted) -> None:
+def test_unannounced_change_of_a_dead_worker_stops_nobody(store: S3Store, bucket: Interrupted) -> None:
     other = _another(bucket)
     version = version_of(store, standing(1))
 
@@ -568,7 +568,7 @@ def test_what_a_worker_changed_and_died_before_saying_so_stops_nobody(store: S3S
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store: S3Store, bucket: Interrupted) -> None:
+def test_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store: S3Store, bucket: Interrupted) -> None:
     other = _another(bucket)
     other.version(other.scope(line(1)))
     store.commit([b"e"], [PutNew(line(2), b"theirs")], NOW)
@@ -617,7 +617,7 @@ class _Purging(MemoryBucket):
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_forget_that_an_erasure_overtakes_leaves_nothing_in_what_comes_after() -> None:
+def test_forget_that_an_erasure_overtakes_leaves_nothing_in_what_comes_after() -> None:
     bucket = _Purging()
     names = [line(1), line(1, WORK)]
     store = create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1"), PutNew(f"{ALICE}/keys", b"k")], NOW)
@@ -639,7 +639,7 @@ def test_a_forget_that_an_erasure_overtakes_leaves_nothing_in_what_comes_after()
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_worker_whose_clock_is_far_behind_the_servers_writes_nothing(bucket: Interrupted, store: S3Store) -> None:
+def test_worker_whose_clock_is_far_behind_the_servers_writes_nothing(bucket: Interrupted, store: S3Store) -> None:
     bucket.time = NOW
     late = _another(bucket)
     before = dict(bucket.objects)
@@ -655,7 +655,7 @@ def test_a_worker_whose_clock_is_far_behind_the_servers_writes_nothing(bucket: I
     "planted", ["news/999999999999", "news/zzz", "news/\uff19\uff19", "news/", "news/000000000003"]
 )
 @pytest.mark.requirement("s3-contract")
-def test_an_announcement_that_nobody_made_keeps_no_worker_from_hearing_the_next(
+def test_announcement_that_nobody_made_keeps_no_worker_from_hearing_the_next(
     bucket: Interrupted, store: S3Store, planted: str
 ) -> None:
     other = _another(bucket)
@@ -671,7 +671,7 @@ def test_an_announcement_that_nobody_made_keeps_no_worker_from_hearing_the_next(
 
 
 @pytest.mark.requirement("s3-contract")
-def test_a_worker_that_is_kept_from_hearing_looks_for_itself_within_a_minute(bucket: Interrupted) -> None:
+def test_worker_that_is_kept_from_hearing_looks_for_itself_within_a_minute(bucket: Interrupted) -> None:
     now = [NOW]
     founder = create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1")], NOW)
     other = S3Store(bucket, now=lambda: now[0])
@@ -685,7 +685,7 @@ def test_a_worker_that_is_kept_from_hearing_looks_for_itself_within_a_minute(buc
 
 
 @pytest.mark.requirement("s3-contract")
-def test_who_has_room_for_one_actor_only_hears_of_every_change(bucket: Interrupted, store: S3Store) -> None:
+def test_worker_with_room_for_one_actor_hears_of_every_change(bucket: Interrupted, store: S3Store) -> None:
     other = S3Store(bucket, views=1)
     names = [line(1), line(1, BOBS)]
     seen = [other.version(other.scope(name)) for name in names]
@@ -702,7 +702,7 @@ def test_who_has_room_for_one_actor_only_hears_of_every_change(bucket: Interrupt
 
 @pytest.mark.parametrize("name", ["at", f"g000000/memory/{'c3' * 16}/g000000/packs/{1:012x}{'a' * 12}"])
 @pytest.mark.requirement("s3-contract")
-def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, store: S3Store, name: str) -> None:
+def test_object_larger_than_any_of_ours_is_not_read(bucket: Interrupted, store: S3Store, name: str) -> None:
     other = _another(bucket)
     bucket.objects[f"{ALICE}/{name}"] = bytes(packs.LARGEST + 1)
     before = bucket.requests.get("get", 0)
@@ -714,7 +714,7 @@ def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, s
 
 
 @pytest.mark.requirement("pack-cold")
-def test_who_only_puts_has_lines_packed_all_the_same(bucket: Interrupted) -> None:
+def test_process_that_only_puts_has_lines_packed_all_the_same(bucket: Interrupted) -> None:
     create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1"), PutNew(f"{ALICE}/keys", b"k")], NOW).close()
     store = S3Store(bucket)
     store.authenticate(MAC)

@@ -79,7 +79,7 @@ def test_answers_that_stay_torn_are_unavailable_and_the_line_is_there_afterwards
     assert [one.text for one in memory.get("trip")] == ["a trip"]
 
 
-def test_a_listed_line_that_no_get_finds_is_unavailable(memory: Memory, bucket: Torn) -> None:
+def test_listed_line_that_no_get_finds_is_unavailable(memory: Memory, bucket: Torn) -> None:
     whole_get = bucket.get
     bucket.get = lambda name: None if "/lines/" in name else whole_get(name)  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
@@ -108,7 +108,7 @@ def _through(made: Shelf, torn: Torn) -> Worker:
 @pytest.mark.parametrize("of", [0, packs.CLAIM_SIZE, 30])
 @pytest.mark.parametrize("times", [1, 2, 5, 11, ALWAYS])
 @pytest.mark.parametrize("part", ["/lines/", "/packs/"])
-def test_a_compactor_that_reads_torn_answers_loses_nothing(part: str, times: int, of: int) -> None:
+def test_compactor_that_reads_torn_answers_loses_nothing(part: str, times: int, of: int) -> None:
     made, torn = _shelf()
     worker = _through(made, torn)
     torn.tear(part, times, of)
@@ -120,7 +120,7 @@ def test_a_compactor_that_reads_torn_answers_loses_nothing(part: str, times: int
     assert made.alive() == whole(range(10))
 
 
-def test_a_pack_that_comes_empty_is_not_taken_for_an_unfilled_claim() -> None:
+def test_pack_that_comes_empty_is_not_taken_for_an_unfilled_claim() -> None:
     made, torn = _shelf()
     made.worker().compact()
     (pack,) = made.packs()
@@ -147,7 +147,7 @@ class Conflicted(Torn):
         return super().create(name, body)
 
 
-def test_a_burial_whose_name_was_taken_without_effect_is_written_under_another() -> None:
+def test_burial_whose_name_was_taken_without_effect_is_written_under_another() -> None:
     bucket = Conflicted()
     bucket.create(PLACE + "lines/" + name_of(1)[-26:], frame_body(b"<the sealed line>"))
     worker = Worker(bucket, Random(1))

@@ -62,7 +62,7 @@ def _refuse() -> None:
 
 
 @pytest.mark.parametrize("below", ["/at", "vault/standing/"])
-def test_an_erasure_that_failed_is_finished_with_the_same_cap(tmp_path: Path, bucket: Failing, below: str) -> None:
+def test_erasure_that_failed_is_finished_with_the_same_cap(tmp_path: Path, bucket: Failing, below: str) -> None:
     vault, _, memory = _alice(tmp_path)
     bucket.below, bucket.instead = below, _refuse
     with pytest.raises(StoreUnavailable):
@@ -75,7 +75,7 @@ def test_an_erasure_that_failed_is_finished_with_the_same_cap(tmp_path: Path, bu
     vault.close()
 
 
-def test_an_erasure_of_nobody_that_a_first_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
+def test_erasure_of_nobody_that_a_first_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
     """There is no head to replace, so nothing but a look afterwards finds keys made before the caps were void."""
     with strongroom.create(PLACE, keys=FileKeys(tmp_path / "keys")) as vault:
         cap = vault.mint(actor="local/bob", ops=["put", "list"], namespaces=vault.namespaces, ttl=3600)
@@ -90,7 +90,7 @@ def test_an_erasure_of_nobody_that_a_first_put_overtakes_takes_its_line_too(tmp_
             assert other.audit.verify().ok
 
 
-def test_a_first_put_that_an_erasure_of_nobody_overtakes_writes_no_line(tmp_path: Path, bucket: Failing) -> None:
+def test_first_put_that_an_erasure_of_nobody_overtakes_writes_no_line(tmp_path: Path, bucket: Failing) -> None:
     """The other way round: keys made after that look are there, and whoever made them seals nothing with them."""
     with strongroom.create(PLACE, keys=FileKeys(tmp_path / "keys")) as vault:
         cap = vault.mint(actor="local/bob", ops=["put", "list"], namespaces=vault.namespaces, ttl=3600)
@@ -103,7 +103,7 @@ def test_a_first_put_that_an_erasure_of_nobody_overtakes_writes_no_line(tmp_path
             assert other.audit.verify().ok
 
 
-def test_an_erasure_that_a_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
+def test_erasure_that_a_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
     vault, cap, memory = _alice(tmp_path)
     with strongroom.open(PLACE, keys=FileKeys(tmp_path / "keys")) as other:
         bucket.below = "/at"
@@ -118,7 +118,7 @@ def test_an_erasure_that_a_put_overtakes_takes_its_line_too(tmp_path: Path, buck
 
 @pytest.mark.parametrize("write", ["put", "set_profile"])
 @pytest.mark.parametrize("others", ["have put with a new cap", "have left keys behind"])
-def test_a_void_cap_seals_nothing_with_keys_that_it_finds_after_it_was_admitted(
+def test_void_cap_seals_nothing_with_keys_that_it_finds_after_it_was_admitted(
     tmp_path: Path, bucket: Failing, write: str, others: str
 ) -> None:
     """Admitted before an erasure, by a worker that looks at the actor only after it: the keys there are new ones."""

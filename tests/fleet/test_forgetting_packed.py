@@ -142,7 +142,7 @@ def test_one_forget_of_very_many_lines_rewrites_each_pack_once(
 
 
 @pytest.mark.requirement("pack-forget-batched", "fleet-forget-everywhere")
-def test_a_line_is_gone_for_another_worker_before_its_bytes_are(
+def test_line_is_gone_for_another_worker_before_its_bytes_are(
     vault: Vault, memory: Memory, lines: list[str], hours: Hours
 ) -> None:
     memory.forget(ids=[lines[0]])
@@ -159,7 +159,7 @@ def test_a_line_is_gone_for_another_worker_before_its_bytes_are(
 
 
 @pytest.mark.requirement("pack-forget-batched")
-def test_a_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_them_to_the_next_compaction(
+def test_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_them_to_the_next_compaction(
     vault: Vault, memory: Memory, lines: list[str]
 ) -> None:
     cap = vault.mint(actor="local/alice", ops=["forget"], namespaces=["travel"], ttl=600)
@@ -181,7 +181,7 @@ def test_a_worker_that_is_closed_leaves_no_bytes_and_one_that_is_killed_leaves_t
     other.close()
 
 
-def test_what_cannot_be_taken_out_is_tried_again_by_the_timer_and_by_no_other_request() -> None:
+def test_failed_removal_is_tried_again_by_the_timer_and_by_no_other_request() -> None:
     timers, hours, tried = Timers(), Hours(), []
 
     def finish(locator: str) -> bool:
@@ -204,7 +204,7 @@ def test_what_cannot_be_taken_out_is_tried_again_by_the_timer_and_by_no_other_re
     assert not timers.waiting
 
 
-def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
+def test_line_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
     timers, hours = Timers(), Hours()
 
     def finish(locator: str) -> bool:
@@ -220,7 +220,7 @@ def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
     assert leftovers.take_out_soon()
 
 
-def test_what_was_tampered_with_is_not_tried_again_by_the_timer_and_counts_as_waiting() -> None:
+def test_tampered_pack_is_not_tried_again_by_the_timer_and_counts_as_waiting() -> None:
     timers, hours, tried = Timers(), Hours(), []
 
     def finish(locator: str) -> bool:
@@ -262,7 +262,7 @@ def test_packs_of_tombstones_become_one_that_holds_all_of_them(monkeypatch: pyte
 
 
 @pytest.mark.requirement("pack-tombstones")
-def test_a_pack_of_which_less_than_half_is_gone_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pack_of_which_less_than_half_is_gone_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction_plan, "MOST", 4)
     monkeypatch.setattr(compaction_plan, "SMALL", 3)
     made = Shelf()

@@ -64,7 +64,7 @@ def plant(vault: Vault, bucket: MemoryBucket, body: bytes = b"planted") -> str:
     return name
 
 
-def test_a_foreign_bundle_begins_a_new_log_with_an_alarm_and_loses_nothing(
+def test_foreign_bundle_begins_a_new_log_with_an_alarm_and_loses_nothing(
     worker: Open, bucket: Refusing, caplog: pytest.LogCaptureFixture
 ) -> None:
     vault = worker()
@@ -113,9 +113,7 @@ def test_another_workers_bundle_in_the_way_is_foreign_too(worker: Open, bucket: 
     assert vault.usage().taken_logs == 1
 
 
-def test_a_first_bundle_or_an_entry_in_the_roster_that_is_taken_begins_a_new_log(
-    worker: Open, bucket: Refusing
-) -> None:
+def test_first_bundle_or_an_entry_in_the_roster_that_is_taken_begins_a_new_log(worker: Open, bucket: Refusing) -> None:
     vault = worker()
     plant(vault, bucket)
     put(vault, "one")
@@ -126,7 +124,7 @@ def test_a_first_bundle_or_an_entry_in_the_roster_that_is_taken_begins_a_new_log
     assert other.usage().taken_logs == 1
 
 
-def test_a_worker_is_not_ready_while_its_log_cannot_be_written(worker: Open, bucket: Refusing) -> None:
+def test_worker_is_not_ready_while_its_log_cannot_be_written(worker: Open, bucket: Refusing) -> None:
     vault = worker()
     put(vault, "one")
     vault.check_ready()
@@ -141,7 +139,7 @@ def test_a_worker_is_not_ready_while_its_log_cannot_be_written(worker: Open, buc
     put(vault, "three")
 
 
-def test_a_worker_that_writes_nothing_is_ready_without_a_request_to_its_log(worker: Open, bucket: Refusing) -> None:
+def test_worker_that_writes_nothing_is_ready_without_a_request_to_its_log(worker: Open, bucket: Refusing) -> None:
     vault = worker()
     put(vault, "one")
     bucket.requests.clear()

@@ -52,7 +52,7 @@ def _memories(workers: tuple[Vault, Vault]) -> tuple[Memory, Memory, str]:
     return mine, other, cap
 
 
-def test_a_cap_revoked_elsewhere_gets_nothing_and_the_record_says_so(workers: tuple[Vault, Vault]) -> None:
+def test_cap_revoked_elsewhere_gets_nothing_and_the_record_says_so(workers: tuple[Vault, Vault]) -> None:
     one, two = workers
     mine, _, cap = _memories(workers)
     two.revoke(cap)
@@ -66,7 +66,7 @@ def test_a_cap_revoked_elsewhere_gets_nothing_and_the_record_says_so(workers: tu
     assert two.audit.verify().ok
 
 
-def test_a_cap_revoked_elsewhere_puts_nothing(workers: tuple[Vault, Vault], bucket: Watched) -> None:
+def test_cap_revoked_elsewhere_puts_nothing(workers: tuple[Vault, Vault], bucket: Watched) -> None:
     one, two = workers
     mine, _, cap = _memories(workers)
     before = {name for name in bucket.objects if "/lines/" in name}
@@ -81,7 +81,7 @@ def test_a_cap_revoked_elsewhere_puts_nothing(workers: tuple[Vault, Vault], buck
     assert two.audit.verify().ok
 
 
-def test_a_line_put_elsewhere_before_a_get_began_is_in_its_answer(workers: tuple[Vault, Vault]) -> None:
+def test_line_put_elsewhere_before_a_get_began_is_in_its_answer(workers: tuple[Vault, Vault]) -> None:
     mine, other, _ = _memories(workers)
     for number in range(5):
         line = other.put(f"the boat number {number} leaves at noon").id
@@ -89,7 +89,7 @@ def test_a_line_put_elsewhere_before_a_get_began_is_in_its_answer(workers: tuple
         assert [hit.id for hit in mine.get(ids=[line])] == [line]
 
 
-def test_a_line_forgotten_elsewhere_is_in_no_answer(workers: tuple[Vault, Vault]) -> None:
+def test_line_forgotten_elsewhere_is_in_no_answer(workers: tuple[Vault, Vault]) -> None:
     mine, other, _ = _memories(workers)
     line = mine.put("the boat leaves at noon").id
     assert line in [hit.id for hit in mine.get("boat")]
@@ -99,7 +99,7 @@ def test_a_line_forgotten_elsewhere_is_in_no_answer(workers: tuple[Vault, Vault]
         mine.get(ids=[line])
 
 
-def test_a_line_sent_again_is_no_second_one_whoever_has_it(workers: tuple[Vault, Vault]) -> None:
+def test_line_sent_again_is_no_second_one_whoever_has_it(workers: tuple[Vault, Vault]) -> None:
     mine, other, _ = _memories(workers)
     line = other.put("the boat leaves at noon").id
     assert mine.put("the boat leaves at noon", id=line).duplicate
@@ -108,7 +108,7 @@ def test_a_line_sent_again_is_no_second_one_whoever_has_it(workers: tuple[Vault,
     assert line not in [one.id for one in mine.list().lines]
 
 
-def test_a_put_after_an_erasure_elsewhere_is_sealed_with_new_keys(workers: tuple[Vault, Vault]) -> None:
+def test_put_after_an_erasure_elsewhere_is_sealed_with_new_keys(workers: tuple[Vault, Vault]) -> None:
     one, two = workers
     mine, other, _ = _memories(workers)
     other.erase(["travel"])
@@ -119,7 +119,7 @@ def test_a_put_after_an_erasure_elsewhere_is_sealed_with_new_keys(workers: tuple
     assert two.audit.verify().ok
 
 
-def test_what_is_known_costs_a_put_no_list_and_a_get_one(workers: tuple[Vault, Vault], bucket: Watched) -> None:
+def test_known_state_costs_a_put_no_list_and_a_get_one(workers: tuple[Vault, Vault], bucket: Watched) -> None:
     mine, _, _ = _memories(workers)
     mine.get("what the other has put")
     bucket.asked.clear()
@@ -130,7 +130,7 @@ def test_what_is_known_costs_a_put_no_list_and_a_get_one(workers: tuple[Vault, V
     assert sorted(bucket.asked) == ["get", "list", "put"]
 
 
-def test_a_bucket_that_cannot_be_looked_at_lets_nothing_out(
+def test_bucket_that_cannot_be_looked_at_lets_nothing_out(
     workers: tuple[Vault, Vault], bucket: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, _, _ = _memories(workers)
@@ -148,7 +148,7 @@ def test_a_bucket_that_cannot_be_looked_at_lets_nothing_out(
     assert {name for name in bucket.objects if "/lines/" in name} == before
 
 
-def test_a_fresh_worker_reads_each_line_once(workers: tuple[Vault, Vault], bucket: Watched) -> None:
+def test_fresh_worker_reads_each_line_once(workers: tuple[Vault, Vault], bucket: Watched) -> None:
     one, two = workers
     cap = one.mint(actor="local/bob", ops=OPS, namespaces=["travel"], ttl=3600)
     texts = [f"stop {number} of the way" for number in range(300)]

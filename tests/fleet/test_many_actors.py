@@ -141,7 +141,7 @@ WALKS: dict[str, Callable[[Town], object]] = {
 
 @pytest.mark.requirement("fleet-many-actors")
 @pytest.mark.parametrize("what", WALKS)
-def test_what_is_of_all_actors_grows_with_them_and_no_faster(
+def test_cost_over_all_actors_grows_with_them_and_no_faster(
     towns: Mapping[int, Town], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs: dict[int, int] = {}

@@ -150,7 +150,7 @@ def test_two_paths_or_two_buckets_are_refused(world: World, cap: Token) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_without_a_vault_is_missing_and_nothing_is_written(world: World) -> None:
+def test_source_without_a_vault_is_missing_and_nothing_is_written(world: World) -> None:
     with pytest.raises(VaultMissing):
         world.move(world.home / "none", TARGET)
     with pytest.raises(VaultMissing):
@@ -160,7 +160,7 @@ def test_a_source_without_a_vault_is_missing_and_nothing_is_written(world: World
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
+def test_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
     strongroom.create(TARGET, keys=FileKeys(world.home / "others")).close()
     before = dict(world.bucket().objects)
     with pytest.raises(VaultExists):
@@ -169,7 +169,7 @@ def test_a_bucket_with_another_vault_is_refused_and_stays_as_it_is(world: World,
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_the_rest_of_another_vault_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
+def test_rest_of_another_vault_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
     strongroom.create(TARGET, keys=FileKeys(world.home / "others")).close()
     del world.bucket().objects["vault/format"]
     before = dict(world.bucket().objects)
@@ -179,7 +179,7 @@ def test_the_rest_of_another_vault_is_refused_and_no_vault_appears(world: World,
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_stray_object_at_the_target_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
+def test_stray_object_at_the_target_is_refused_and_no_vault_appears(world: World, cap: Token) -> None:
     world.bucket().objects["vault/stray"] = b"\x01stray"
     with pytest.raises(VaultExists):
         world.move(world.file, TARGET)
@@ -187,7 +187,7 @@ def test_a_stray_object_at_the_target_is_refused_and_no_vault_appears(world: Wor
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
+def test_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     other = world.home / "other"
     strongroom.create(other, keys=FileKeys(world.home / "others")).close()
@@ -198,7 +198,7 @@ def test_a_path_with_another_vault_is_refused_and_stays_as_it_is(world: World, c
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, cap: Token) -> None:
+def test_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     place = next(name for name in sorted(world.bucket().objects) if "/lines/" in name and world.bucket().objects[name])
     whole = world.bucket().objects[place]
@@ -209,7 +209,7 @@ def test_a_source_with_a_flaw_is_tampered_and_nothing_is_written(world: World, c
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world: World, cap: Token) -> None:
+def test_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world: World, cap: Token) -> None:
     def write() -> None:
         with world.open(world.file) as vault:
             vault.memory(cap).put("in between", namespace="travel")
@@ -223,7 +223,7 @@ def test_a_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world:
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
+def test_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -241,7 +241,7 @@ def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_vault_in_a_file(
+def test_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_vault_in_a_file(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -277,7 +277,7 @@ def _later(late: list[Callable[[], object]], carry_out: Callable[..., object]) -
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_a_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap: Token) -> None:
+def test_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     with world.open(TARGET) as vault:
         vault.memory(cap).put("only there", namespace="travel")
@@ -288,7 +288,7 @@ def test_a_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
-def test_an_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(world: World, cap: Token) -> None:
+def test_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(world: World, cap: Token) -> None:
     bucket = world.bucket()
 
     def alter() -> None:
@@ -304,9 +304,7 @@ def test_an_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(w
 
 
 @pytest.mark.requirement("fleet-migrate-resumes")
-def test_what_was_moved_in_part_is_neither_opened_nor_written_over_and_the_move_goes_on(
-    world: World, cap: Token
-) -> None:
+def test_vault_moved_in_part_is_neither_opened_nor_written_over_and_the_move_goes_on(world: World, cap: Token) -> None:
     whole = _requests(world, world.file, "s3://bucket/measured", "bucket/measured")
     others = FileKeys(world.home / "others")
     for left in range(0, whole, max(1, whole // 7)):
@@ -420,7 +418,7 @@ def test_lines_ids_caps_and_log_are_the_same_there_and_back(world: World, cap: T
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_the_migrate_entry_is_the_first_thing_that_is_written(world: World, cap: Token) -> None:
+def test_migrate_entry_is_the_first_thing_that_is_written(world: World, cap: Token) -> None:
     left = 0
     while not world.bucket().objects:
         world.bucket().left, left = left, left + 1
@@ -440,7 +438,7 @@ def test_moving_again_writes_nothing_and_says_so(world: World, cap: Token) -> No
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_the_source_is_left_as_it_was(world: World, cap: Token) -> None:
+def test_source_is_left_as_it_was(world: World, cap: Token) -> None:
     before = world.objects(world.file)
     with world.open(world.file) as vault:
         size = vault.audit.size()
@@ -454,7 +452,7 @@ def test_the_source_is_left_as_it_was(world: World, cap: Token) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_a_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap: Token) -> None:
+def test_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     gone = [name for name, body in world.objects(TARGET).items() if body is None]
     assert sum("/lines/" in name for name in gone) == 3
@@ -463,7 +461,7 @@ def test_a_forgotten_line_stays_forgotten_and_cannot_come_back(world: World, cap
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_an_intent_that_was_never_carried_out_still_gives_a_log_that_verifies(
+def test_intent_that_was_never_carried_out_still_gives_a_log_that_verifies(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -490,7 +488,7 @@ def _is_correction(entry: Entry) -> bool:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_was_seen_goes_with_the_vault_so_a_log_cut_short_is_found(world: World, cap: Token) -> None:
+def test_checkpoint_goes_with_the_vault_so_a_log_cut_short_is_found(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     carried = sorted(name for name in world.bucket().objects if name.startswith("logs/s"))
     for name in carried:
@@ -516,7 +514,7 @@ def _cut(place: Path, keys: FileKeys) -> None:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_was_seen_of_a_place_counts_for_it_after_a_move_out_of_it(world: World, cap: Token) -> None:
+def test_checkpoint_of_a_place_counts_for_it_after_a_move_out_of_it(world: World, cap: Token) -> None:
     back = world.home / "back"
     world.move(world.file, TARGET)
     assert not _flaws(world, world.file)
@@ -550,7 +548,7 @@ def test_moved_in_and_out_and_in_and_out_again_the_last_two_places_verify(world:
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
+def test_restated_objects_of_an_actor_are_demanded_in_the_next_bucket(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
@@ -567,7 +565,7 @@ def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
 
 
 @pytest.mark.requirement("fleet-migrate")
-def test_what_a_worker_gave_up_is_not_told_as_answered_after_a_move(world: World, cap: Token) -> None:
+def test_abandoned_operation_of_a_worker_is_not_told_as_answered_after_a_move(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     with world.open(TARGET) as one, world.open(TARGET) as two:
         for vault in (one, two):

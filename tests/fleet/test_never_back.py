@@ -107,7 +107,7 @@ def pair(bucket: MemoryBucket, worker: Open) -> Pair:
     return Pair(bucket, worker)
 
 
-def test_an_older_head_and_lines_of_an_erased_namespace_put_back_are_tampered(pair: Pair) -> None:
+def test_older_head_and_lines_of_an_erased_namespace_put_back_are_tampered(pair: Pair) -> None:
     pair.memory().put("a trip", namespace="travel")
     pair.hold()
     pair.elsewhere().erase(["travel"])
@@ -116,7 +116,7 @@ def test_an_older_head_and_lines_of_an_erased_namespace_put_back_are_tampered(pa
     pair.check_refused()
 
 
-def test_a_forgotten_line_without_its_burial_is_tampered(pair: Pair) -> None:
+def test_forgotten_line_without_its_burial_is_tampered(pair: Pair) -> None:
     line = pair.memory().put("a trip", namespace="travel").id
     pair.hold()
     pair.elsewhere().forget(ids=[line])
@@ -125,7 +125,7 @@ def test_a_forgotten_line_without_its_burial_is_tampered(pair: Pair) -> None:
     pair.check_refused()
 
 
-def test_an_older_profile_that_was_seen_is_tampered(pair: Pair) -> None:
+def test_older_profile_that_was_seen_is_tampered(pair: Pair) -> None:
     first = pair.memory().set_profile("one", namespace="travel")
     assert pair.memory().profile("travel").text == "one"
     pair.hold()
@@ -135,7 +135,7 @@ def test_an_older_profile_that_was_seen_is_tampered(pair: Pair) -> None:
     pair.check_refused()
 
 
-def test_a_line_that_vanishes_without_a_tombstone_is_tampered(pair: Pair, bucket: MemoryBucket) -> None:
+def test_line_that_vanishes_without_a_tombstone_is_tampered(pair: Pair, bucket: MemoryBucket) -> None:
     pair.memory().put("a trip", namespace="travel")
     pair.hold()
     line = pair.elsewhere().put("another", namespace="travel").id
@@ -144,7 +144,7 @@ def test_a_line_that_vanishes_without_a_tombstone_is_tampered(pair: Pair, bucket
     pair.check_refused()
 
 
-def test_an_actor_that_vanishes_whole_is_tampered_and_not_without_memory(pair: Pair, bucket: MemoryBucket) -> None:
+def test_actor_that_vanishes_whole_is_tampered_and_not_without_memory(pair: Pair, bucket: MemoryBucket) -> None:
     pair.memory().put("a trip", namespace="travel")
     others = {name for name in bucket.objects if name.startswith("actors/")}
     (alice,) = {name.split("/")[1] for name in others if name.endswith("/at")} - {_actor_of(pair, BOB)}
@@ -156,7 +156,7 @@ def _actor_of(pair: Pair, actor: str) -> str:
     return pair.vault._state.slots.actor(Actor(actor))
 
 
-def test_what_was_seen_lasts_when_the_view_is_dropped_to_make_room(pair: Pair) -> None:
+def test_seen_versions_last_when_the_view_is_dropped_to_make_room(pair: Pair) -> None:
     pair.memory().put("a trip", namespace="travel")
     pair.hold()
     pair.elsewhere().erase(["travel"])
@@ -167,7 +167,7 @@ def test_what_was_seen_lasts_when_the_view_is_dropped_to_make_room(pair: Pair) -
     pair.check_refused()
 
 
-def test_what_is_put_right_is_served_again(pair: Pair, bucket: MemoryBucket) -> None:
+def test_object_put_right_is_served_again(pair: Pair, bucket: MemoryBucket) -> None:
     pair.memory().put("a trip", namespace="travel")
     now = dict(bucket.objects)
     name = next(one for one in now if "/lines/" in one and _actor_of(pair, ALICE) in one)
@@ -196,7 +196,7 @@ def _pass_a_minute(vault: Vault) -> None:
     vault._state.store.reader.vault._loaded_at -= 61_000  # type: ignore[attr-defined]
 
 
-def test_a_revocation_that_was_seen_stays_in_force_when_it_is_removed(
+def test_revocation_that_was_seen_stays_in_force_when_it_is_removed(
     pair: Pair,
 ) -> None:
     pair.hold()
@@ -216,7 +216,7 @@ def test_a_revocation_that_was_seen_stays_in_force_when_it_is_removed(
         assert caught.value.recorded
 
 
-def test_a_worker_whose_announcements_are_removed_looks_at_everything_each_time(
+def test_worker_whose_announcements_are_removed_looks_at_everything_each_time(
     pair: Pair, bucket: MemoryBucket, worker: Open
 ) -> None:
     bucket.delete([name for name in bucket.objects if name.startswith("news/")])
@@ -231,7 +231,7 @@ def test_a_worker_whose_announcements_are_removed_looks_at_everything_each_time(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_follower_that_looks_at_every_request_of_compaction_and_forgetting_sees_no_roll_back(seed: int) -> None:
+def test_follower_that_looks_at_every_request_of_compaction_and_forgetting_sees_no_roll_back(seed: int) -> None:
     made = Shelf(seed)
     made.put(range(40))
     view = made.worker().reader.actor(LOCATOR)
@@ -264,7 +264,7 @@ def test_compactors_killed_at_any_request_bring_no_roll_back(at: int) -> None:
     assert len(view.objects) == 20
 
 
-def test_a_purge_while_a_list_is_made_is_no_roll_back() -> None:
+def test_purge_while_a_list_is_made_is_no_roll_back() -> None:
     made = Shelf()
     made.put(range(10))
     reader = made.worker().reader
@@ -290,7 +290,7 @@ def test_a_purge_while_a_list_is_made_is_no_roll_back() -> None:
 # What is remembered.
 
 
-def test_what_was_learned_while_a_request_was_under_way_does_not_count_for_it() -> None:
+def test_version_learned_during_a_request_does_not_count_for_it() -> None:
     past = Past()
     before = moment()
     past.replaced("a", 1)
@@ -301,7 +301,7 @@ def test_what_was_learned_while_a_request_was_under_way_does_not_count_for_it() 
     assert past.floor(moment()) == Table(1)
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first() -> None:
+def test_remembered_versions_are_bounded_and_the_oldest_go_first() -> None:
     past = Past()
     for number in range(VERSIONS + 1):
         past.replaced("a", number)

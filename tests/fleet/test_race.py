@@ -28,7 +28,7 @@ def _store(vault: Vault) -> S3Store:
     return vault.store
 
 
-def test_a_server_that_fails_is_refused_by_name_and_not_ready(
+def test_server_that_fails_is_refused_by_name_and_not_ready(
     bucket: MemoryBucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with strongroom.create("s3://bucket/room", keys=FileKeys(tmp_path)) as vault:
@@ -44,7 +44,7 @@ def test_a_server_that_fails_is_refused_by_name_and_not_ready(
             assert WRONG.wrong in caught.value.message
 
 
-def test_a_trial_that_came_to_nothing_is_made_again_and_one_that_holds_is_the_last(
+def test_trial_that_came_to_nothing_is_made_again_and_one_that_holds_is_the_last(
     bucket: MemoryBucket, tmp_path: Path
 ) -> None:
     tried: list[int] = []
@@ -63,7 +63,7 @@ def test_a_trial_that_came_to_nothing_is_made_again_and_one_that_holds_is_the_la
     assert len(tried) == 3
 
 
-def test_a_store_that_is_closed_before_runs_no_trial(bucket: MemoryBucket, tmp_path: Path) -> None:
+def test_store_that_is_closed_before_runs_no_trial(bucket: MemoryBucket, tmp_path: Path) -> None:
     vault = strongroom.create("s3://bucket/room", keys=FileKeys(tmp_path))
     _store(vault).race_later(lambda: WRONG)
     vault.close()

@@ -111,7 +111,7 @@ def test_voiding_an_actor_voids_caps_of_a_worker_whose_clock_is_ahead(worker: Op
 
 
 @pytest.mark.requirement("erase-void")
-def test_an_erasure_voids_what_a_cap_from_a_clock_that_is_ahead_can_be_narrowed_to(worker: Open, clock: Clock) -> None:
+def test_erasure_voids_what_a_cap_from_a_clock_that_is_ahead_can_be_narrowed_to(worker: Open, clock: Clock) -> None:
     vault, fast = worker(), worker(ahead=600)
     scope = fast.mint(actor_scope=SCOPE, ops=OPS, namespaces=["work"], ttl=DAY)
     other = fast.mint(actor_scope="other/", ops=OPS, namespaces=["work"], ttl=DAY)
@@ -125,7 +125,7 @@ def test_an_erasure_voids_what_a_cap_from_a_clock_that_is_ahead_can_be_narrowed_
 
 
 @pytest.mark.requirement("erase-void")
-def test_an_erasure_after_a_cap_from_a_clock_that_is_ahead_was_revoked_is_done(worker: Open) -> None:
+def test_erasure_after_a_cap_from_a_clock_that_is_ahead_was_revoked_is_done(worker: Open) -> None:
     vault, fast = worker(), worker(ahead=600)
     hers = minted(fast, ttl=DAY)
     vault.revoke(hers)
@@ -152,7 +152,7 @@ def test_no_object_of_a_stranger_among_the_records_stops_a_revocation_or_an_eras
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_record_that_was_destroyed_is_named_by_verification(worker: Open, bucket: Reads) -> None:
+def test_record_that_was_destroyed_is_named_by_verification(worker: Open, bucket: Reads) -> None:
     vault = worker()
     hers, his = minted(vault), minted(vault, BOB)
     bucket.objects[record(his)] = b"\x01zz"
@@ -162,7 +162,7 @@ def test_a_record_that_was_destroyed_is_named_by_verification(worker: Open, buck
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_a_cap_whose_record_is_gone_is_not_renewed(worker: Open, bucket: Reads) -> None:
+def test_cap_whose_record_is_gone_is_not_renewed(worker: Open, bucket: Reads) -> None:
     """What came from it would have no ancestors, and so fall with none of them."""
     vault = worker()
     child = str(vault.memory(minted(vault)).renew())
@@ -172,7 +172,7 @@ def test_a_cap_whose_record_is_gone_is_not_renewed(worker: Open, bucket: Reads) 
 
 
 @pytest.mark.requirement("docs-scale")
-def test_an_erasure_reads_each_record_of_others_once(worker: Open, bucket: Reads) -> None:
+def test_erasure_reads_each_record_of_others_once(worker: Open, bucket: Reads) -> None:
     vault = worker()
     his = minted(vault, BOB)
     records = [record(his), *(record(str(vault.memory(his).renew())) for _ in range(5))]
@@ -205,7 +205,7 @@ def test_records_of_caps_that_ended_long_ago_go_with_an_erasure_and_lineages_sta
 
 
 @pytest.mark.requirement("docs-scale")
-def test_a_revocation_writes_nothing_for_descendants_that_ended_long_ago(
+def test_revocation_writes_nothing_for_descendants_that_ended_long_ago(
     worker: Open, bucket: Reads, clock: Clock
 ) -> None:
     vault = worker()
@@ -219,9 +219,7 @@ def test_a_revocation_writes_nothing_for_descendants_that_ended_long_ago(
 
 
 @pytest.mark.requirement("audit-unlinkable")
-def test_an_erasure_leaves_no_record_of_an_actor_that_has_very_many(
-    worker: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_erasure_leaves_no_record_of_an_actor_that_has_very_many(worker: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget, "_RECORDS", 3)
     vault = worker()
     hers = minted(vault)
@@ -234,7 +232,7 @@ def test_an_erasure_leaves_no_record_of_an_actor_that_has_very_many(
 
 
 @pytest.mark.requirement("audit-garbage")
-def test_a_token_that_nobody_signed_costs_no_request(worker: Open, bucket: Reads, clock: Clock) -> None:
+def test_token_that_nobody_signed_costs_no_request(worker: Open, bucket: Reads, clock: Clock) -> None:
     vault = worker()
     token = vault.mint(actor=ALICE, ops=OPS, namespaces=["work"], ttl=HOUR, delegable=False)
     head, claims, signature = token.split(".")
@@ -265,7 +263,7 @@ def stranger(audience: str, clock: Clock) -> str:
 
 
 @pytest.mark.requirement("keys-rotate-issuer", "fleet-stale-worker")
-def test_a_cap_of_a_new_issuer_is_taken_by_a_worker_that_has_not_heard_of_it(worker: Open, clock: Clock) -> None:
+def test_cap_of_a_new_issuer_is_taken_by_a_worker_that_has_not_heard_of_it(worker: Open, clock: Clock) -> None:
     vault, other = worker(), worker()
     assert standing(other, stranger(vault.id, clock)) == "cap_signature_invalid"
     old = minted(vault)

@@ -32,7 +32,7 @@ def _command(*arguments: str, hashes: str = "random") -> subprocess.CompletedPro
 
 @pytest.mark.requirement("fleet-simulated", "fleet-nothing-lost", "fleet-revoked-everywhere", "fleet-unsettled")
 @pytest.mark.parametrize("first", range(0, 20, _GROUP))
-def test_a_simulated_fleet_keeps_every_promise(first: int) -> None:
+def test_simulated_fleet_keeps_every_promise(first: int) -> None:
     run = _command("--seeds", str(first), str(first + _GROUP))
 
     assert run.returncode == 0, run.stdout + run.stderr
@@ -52,7 +52,7 @@ def test_two_thousand_simulated_fleets_keep_every_promise(first: int) -> None:
 
 @pytest.mark.requirement("fleet-reproducible")
 @pytest.mark.parametrize("seed", [3, 8, 21])
-def test_a_seed_run_twice_has_the_same_requests_and_answers(seed: int) -> None:
+def test_seed_run_twice_has_the_same_requests_and_answers(seed: int) -> None:
     once, again = simulate(seed), simulate(seed)
 
     assert once.trace == again.trace
@@ -60,14 +60,14 @@ def test_a_seed_run_twice_has_the_same_requests_and_answers(seed: int) -> None:
 
 
 @pytest.mark.requirement("fleet-reproducible")
-def test_a_seed_has_the_same_history_in_another_process_whatever_its_hashes_are() -> None:
+def test_seed_has_the_same_history_in_another_process_whatever_its_hashes_are() -> None:
     once, again = (_command("--seed", "2", "--trace", hashes=hashes).stdout for hashes in ("1", "2"))
 
     assert once.count("\n") > 500
     assert once == again
 
 
-def test_a_task_that_waits_for_ever_beside_one_that_goes_on_is_reported() -> None:
+def test_task_that_waits_for_ever_beside_one_that_goes_on_is_reported() -> None:
     scheduler = Scheduler(0, 0)
     lock = Lock(scheduler)
 
@@ -131,7 +131,7 @@ def _found_within(seeds: int, rule: Rule, **options: bool) -> str:
 
 @pytest.mark.requirement("fleet-simulation-finds")
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = PLANTED[planted]
     fault.plant(monkeypatch)
 
@@ -141,7 +141,7 @@ def test_a_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: 
 @pytest.mark.long
 @pytest.mark.requirement("fleet-simulation-finds")
 @pytest.mark.parametrize("planted", RARE)
-def test_a_planted_fault_that_seldom_shows_is_found_within_four_hundred_seeds(
+def test_planted_fault_that_seldom_shows_is_found_within_four_hundred_seeds(
     planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = RARE[planted]
@@ -152,5 +152,5 @@ def test_a_planted_fault_that_seldom_shows_is_found_within_four_hundred_seeds(
 
 @pytest.mark.requirement("fleet-simulation-finds")
 @pytest.mark.parametrize("ignores", ["knows_its_own", "looks_into_conflicts"])
-def test_a_bucket_that_takes_a_lost_answer_or_a_conflict_for_another_worker_is_found(ignores: str) -> None:
+def test_bucket_that_takes_a_lost_answer_or_a_conflict_for_another_worker_is_found(ignores: str) -> None:
     assert _found_within(40, Rule.FALSE_TAKEN_LOG, **{ignores: False})

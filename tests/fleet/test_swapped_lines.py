@@ -71,9 +71,7 @@ def test_swapped_lines_are_refused_by_workers_that_hold_them(
         assert len(vault.memory(cap).get("said")) == len(NAMESPACES), "all well once they are back"
 
 
-def test_a_line_that_this_worker_wrote_is_not_read_again(
-    bucket: Watched, workers: tuple[Vault, Vault], cap: str
-) -> None:
+def test_line_that_this_worker_wrote_is_not_read_again(bucket: Watched, workers: tuple[Vault, Vault], cap: str) -> None:
     memory = workers[0].memory(cap)
     memory.put("the first", namespace="travel")
     memory.get("first")

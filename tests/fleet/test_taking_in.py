@@ -54,7 +54,7 @@ def _lines(memory: Memory) -> set[str]:
 
 
 @pytest.mark.parametrize("last", [1, 2])
-def test_a_line_forgotten_while_others_of_its_put_were_written_does_not_come_back(
+def test_line_forgotten_while_others_of_its_put_were_written_does_not_come_back(
     vault: Vault, bucket: Acting, last: int
 ) -> None:
     memory = _memory(vault)

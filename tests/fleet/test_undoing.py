@@ -257,7 +257,7 @@ def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> t
 @pytest.mark.parametrize("delay", DELAYS)
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_acknowledged_and_is_undone_is_named_by_verification(
+def test_acknowledged_operation_that_is_undone_is_named_by_verification(
     scene: Scene, what: str, fate: str, delay: int
 ) -> None:
     noticed, report = play(scene, what, fate, delay)
@@ -285,7 +285,7 @@ def test_page_tells_of_every_cell_and_of_the_bound_for_puts() -> None:
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_worker_is_back(scene: Scene) -> None:
+def test_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_worker_is_back(scene: Scene) -> None:
     cap, worker = scene.cap(), scene.start()
     scene.owner.vault.memory(cap).put("the first makes keys", namespace="travel")
     before = scene.changed_by(lambda: worker.vault.memory(cap).put("a trip", namespace="travel"))
@@ -300,7 +300,7 @@ def test_a_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_wo
 
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_acknowledged_and_is_left_alone_is_no_flaw_and_in_no_doubt(scene: Scene, what: str, fate: str) -> None:
+def test_acknowledged_operation_left_alone_is_no_flaw_and_in_no_doubt(scene: Scene, what: str, fate: str) -> None:
     act, cap = ACTS[what], scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
     scene.owner.vault.memory(cap).set_profile("old", namespace="travel")
@@ -328,7 +328,7 @@ def _bundles(scene: Scene) -> int:
 
 
 @pytest.mark.requirement("fleet-done")
-def test_a_put_waits_for_no_done_and_an_idle_worker_says_it_when_its_timer_rings(scene: Scene) -> None:
+def test_put_waits_for_no_done_and_an_idle_worker_says_it_when_its_timer_rings(scene: Scene) -> None:
     worker, cap = scene.start(), scene.cap()
     memory = worker.vault.memory(cap)
     memory.put("the first makes keys", namespace="travel")
@@ -345,14 +345,14 @@ def test_a_put_waits_for_no_done_and_an_idle_worker_says_it_when_its_timer_rings
 
 
 @pytest.mark.requirement("fleet-done")
-def test_a_read_sets_no_timer(scene: Scene) -> None:
+def test_read_sets_no_timer(scene: Scene) -> None:
     worker, cap = scene.start(), scene.cap()
     _lines(worker.vault, cap)
     assert not worker.timers.waiting
 
 
 @pytest.mark.requirement("fleet-done")
-def test_a_partitioned_worker_goes_on_trying_to_say_what_it_did(scene: Scene) -> None:
+def test_partitioned_worker_goes_on_trying_to_say_what_it_did(scene: Scene) -> None:
     worker, cap = scene.start(), scene.cap()
     scene.owner.vault.memory(cap).put("the first makes keys", namespace="travel")
     worker.vault.memory(cap).put("a trip", namespace="travel")
@@ -366,7 +366,7 @@ def test_a_partitioned_worker_goes_on_trying_to_say_what_it_did(scene: Scene) ->
 
 
 @pytest.mark.requirement("fleet-done")
-def test_a_worker_that_is_closed_says_it_and_leaves_no_timer(scene: Scene) -> None:
+def test_worker_that_is_closed_says_it_and_leaves_no_timer(scene: Scene) -> None:
     worker, cap = scene.start(), scene.cap()
     scene.owner.vault.memory(cap).put("the first makes keys", namespace="travel")
     worker.vault.memory(cap).put("a trip", namespace="travel")
@@ -378,7 +378,7 @@ def test_a_worker_that_is_closed_says_it_and_leaves_no_timer(scene: Scene) -> No
 
 @pytest.mark.requirement("fleet-done")
 @pytest.mark.parametrize("what", ["forget", "revoke", "erase namespace"])
-def test_what_the_log_cannot_say_done_is_not_acknowledged_and_done_once(scene: Scene, what: str) -> None:
+def test_operation_without_its_done_is_not_acknowledged_and_done_once(scene: Scene, what: str) -> None:
     cap = scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
     worker = scene.start()
@@ -501,7 +501,7 @@ def test_what_was_undone_with_the_end_of_a_killed_workers_log_that_nobody_saw_is
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_an_older_profile_is_served_by_a_worker_that_saw_only_the_newer_one(scene: Scene) -> None:
+def test_older_profile_is_served_by_a_worker_that_saw_only_the_newer_one(scene: Scene) -> None:
     cap, worker = scene.cap(), scene.start()
     memory = scene.owner.vault.memory(cap)
     old = memory.set_profile("old", namespace="travel")
@@ -513,7 +513,7 @@ def test_an_older_profile_is_served_by_a_worker_that_saw_only_the_newer_one(scen
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_worker_that_is_answered_with_an_old_state_of_the_bucket_misses_what_is_newer(scene: Scene) -> None:
+def test_worker_that_is_answered_with_an_old_state_of_the_bucket_misses_what_is_newer(scene: Scene) -> None:
     cap, worker = scene.cap(), scene.start()
     scene.owner.vault.memory(cap).put("old", namespace="travel")
     assert len(_lines(worker.vault, cap)) == 1
@@ -538,7 +538,7 @@ def _killed_after_a_put(scene: Scene, *texts: str) -> list[str]:
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_a_put_of_a_killed_worker_is_named_once_it_cannot_be_under_way_any_more(scene: Scene) -> None:
+def test_put_of_a_killed_worker_is_named_once_it_cannot_be_under_way_any_more(scene: Scene) -> None:
     _killed_after_a_put(scene, "a trip")
     scene.clock.pass_by(80)
     young = scene.verify()
@@ -551,7 +551,7 @@ def test_a_put_of_a_killed_worker_is_named_once_it_cannot_be_under_way_any_more(
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_what_was_seen_of_a_killed_workers_put_is_demanded_from_then_on(scene: Scene) -> None:
+def test_seen_put_of_a_killed_worker_is_demanded_from_then_on(scene: Scene) -> None:
     (line,) = _killed_after_a_put(scene, "a trip")
     scene.clock.pass_by(120)
     assert scene.verify().ok
@@ -562,7 +562,7 @@ def test_what_was_seen_of_a_killed_workers_put_is_demanded_from_then_on(scene: S
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_a_killed_workers_put_that_is_not_there_is_told_once_and_counted_afterwards(scene: Scene) -> None:
+def test_killed_workers_put_that_is_not_there_is_told_once_and_counted_afterwards(scene: Scene) -> None:
     (line,) = _killed_after_a_put(scene, "a trip")
     scene.bucket.delete([line])
     scene.clock.pass_by(120)
@@ -585,7 +585,7 @@ def test_no_checkpoint_is_signed_over_a_doubt_that_nobody_was_told_of(scene: Sce
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_a_batch_that_is_there_in_part_is_doubtful_and_its_rest_demanded(scene: Scene) -> None:
+def test_batch_that_is_there_in_part_is_doubtful_and_its_rest_demanded(scene: Scene) -> None:
     lines = _killed_after_a_put(scene, "one", "two", "three")
     scene.bucket.delete([lines[1]])
     scene.clock.pass_by(120)
@@ -596,7 +596,7 @@ def test_a_batch_that_is_there_in_part_is_doubtful_and_its_rest_demanded(scene: 
 
 
 @pytest.mark.requirement("fleet-unsettled")
-def test_a_put_that_nobody_said_done_and_somebody_forgot_is_in_no_doubt(scene: Scene) -> None:
+def test_put_that_nobody_said_done_and_somebody_forgot_is_in_no_doubt(scene: Scene) -> None:
     _killed_after_a_put(scene, "a trip")
     memory = scene.owner.vault.memory(scene.cap())
     memory.forget(ids=[one.id for one in memory.list().lines])
@@ -606,7 +606,7 @@ def test_a_put_that_nobody_said_done_and_somebody_forgot_is_in_no_doubt(scene: S
 
 @pytest.mark.requirement("fleet-unsettled")
 @pytest.mark.parametrize("what", ACTS)
-def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_named(
+def test_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_named(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     cap = scene.cap()
@@ -630,7 +630,7 @@ def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_
 @pytest.mark.parametrize(
     "lines", [["there 0"], ["there 0.0 0.0"], ["there 1.0", "there 2.0"], ["other 0.0"], ["there "]]
 )
-def test_a_witness_with_other_lines_about_unsettled_entries_is_refused(lines: list[str]) -> None:
+def test_witness_with_other_lines_about_unsettled_entries_is_refused(lines: list[str]) -> None:
     with pytest.raises(Tampered):
         Sighting.parse(lines)
 
@@ -639,7 +639,7 @@ def test_a_witness_with_other_lines_about_unsettled_entries_is_refused(lines: li
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_an_older_profile_of_the_same_moment_and_worker_is_no_longer_allowed(scene: Scene) -> None:
+def test_older_profile_of_the_same_moment_and_worker_is_no_longer_allowed(scene: Scene) -> None:
     memory = scene.owner.vault.memory(scene.cap())
     before = memory.set_profile("old", namespace="travel")
     kept = scene.changed_by(lambda: memory.set_profile("new", namespace="travel", version=before.version))
@@ -648,7 +648,7 @@ def test_an_older_profile_of_the_same_moment_and_worker_is_no_longer_allowed(sce
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_namespace_that_is_put_back_a_moment_after_its_lines_were_put_is_found(scene: Scene) -> None:
+def test_namespace_that_is_put_back_a_moment_after_its_lines_were_put_is_found(scene: Scene) -> None:
     memory = scene.owner.vault.memory(scene.cap())
     memory.put("a trip", namespace="travel")
     scene.undo(scene.changed_by(lambda: memory.erase(["travel"])))
@@ -656,7 +656,7 @@ def test_a_namespace_that_is_put_back_a_moment_after_its_lines_were_put_is_found
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_a_line_that_was_put_a_moment_after_an_erasure_is_missed(scene: Scene) -> None:
+def test_line_that_was_put_a_moment_after_an_erasure_is_missed(scene: Scene) -> None:
     memory = scene.owner.vault.memory(scene.cap())
     memory.put("a trip", namespace="travel")
     memory.erase(["travel"])

@@ -45,7 +45,7 @@ def test_one_slow_call_in_fifty_is_in_the_99th_percentile_and_not_in_the_median(
     [(PREFETCH, 101, "missed"), (PREFETCH, 99, "floor"), (PREFETCH, 19, "aim"), (KEEP, 31, "missed"), (KEEP, 9, "aim")],
 )
 @pytest.mark.requirement("hermes-bench")
-def test_the_goals_are_those_of_the_slowest_in_a_hundred(call: str, millis: float, reached: str) -> None:
+def test_goals_are_those_of_the_slowest_in_a_hundred(call: str, millis: float, reached: str) -> None:
     side = _side(call, millis, millis)
     rows = {row.unit: row for row in hermes.compared("hermes.size", "some lines", side, side, "itself", [call])}
     goal = rows["ms p99"].goal
@@ -55,7 +55,7 @@ def test_the_goals_are_those_of_the_slowest_in_a_hundred(call: str, millis: floa
 
 
 @pytest.mark.requirement("hermes-bench")
-def test_the_rows_in_hermes_are_registered() -> None:
+def test_rows_in_hermes_are_registered() -> None:
     assert {"hermes.beside", "hermes.size", "hermes.http", "hermes.first"} <= BENCHMARKS.keys()
 
 
@@ -90,7 +90,7 @@ def test_both_providers_do_the_same_turns_and_the_lines_stay_as_they_were(tmp_pa
 
 
 @pytest.mark.requirement("hermes-bench")
-def test_the_turns_that_are_measured_are_kept(tmp_path: Path) -> None:
+def test_turns_that_are_measured_are_kept(tmp_path: Path) -> None:
     home = hermes_home.make(tmp_path / "home", LINES)
     with vaults.reopen(home.place) as vault:
         before = vault.audit.size()
@@ -104,7 +104,7 @@ def test_the_turns_that_are_measured_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("hermes-bench")
-def test_a_call_that_fails_quietly_stops_the_measurement(tmp_path: Path) -> None:
+def test_call_that_fails_quietly_stops_the_measurement(tmp_path: Path) -> None:
     home = hermes_home.make(tmp_path / "home", LINES)
     (home.place / "runtime.cap").unlink()
     with hermes_home.child(home, STRONGROOM) as hermes_process, pytest.raises(RuntimeError, match="did not work"):
@@ -112,7 +112,7 @@ def test_a_call_that_fails_quietly_stops_the_measurement(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("hermes-bench")
-def test_a_first_prefetch_that_recalls_nothing_is_shown_as_missed(tmp_path: Path) -> None:
+def test_first_prefetch_that_recalls_nothing_is_shown_as_missed(tmp_path: Path) -> None:
     some, none = (hermes_home.make(tmp_path / str(count), count) for count in (LINES, 0))
     found = [hermes._first(home, STRONGROOM) for home in (some, none)]
     assert [one["recalled"] > 0 for one in found] == [True, False]

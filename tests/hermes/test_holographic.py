@@ -94,12 +94,12 @@ def test_nothing_outside_the_home_is_written_and_only_loopback_is_called(talk: T
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_second_session_recalls_what_a_tool_call_of_the_first_one_stored(talk: Talk) -> None:
+def test_second_session_recalls_what_a_tool_call_of_the_first_one_stored(talk: Talk) -> None:
     assert HOTEL in _fenced(talk.second.about(ASK_HOTEL))
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_second_session_recalls_what_the_built_in_memory_mirrored(talk: Talk) -> None:
+def test_second_session_recalls_what_the_built_in_memory_mirrored(talk: Talk) -> None:
     assert TEA in _fenced(talk.second.about(ASK_TEA))
 
 
@@ -111,7 +111,7 @@ def test_its_tool_calls_are_routed_to_it_and_answered(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_the_model_is_offered_its_tools_beside_the_built_in_one(talk: Talk) -> None:
+def test_model_is_offered_its_tools_beside_the_built_in_one(talk: Talk) -> None:
     for request in talk.first.requests:
         assert [tool["function"]["name"] for tool in request["tools"]] == ["memory", "fact_store", "fact_feedback"]
 
@@ -123,13 +123,13 @@ def test_its_block_is_in_the_system_prompt_and_counts_what_the_first_session_lef
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_it_lets_go_of_its_database_at_the_end_of_each_session(talk: Talk) -> None:
+def test_holographic_lets_go_of_its_database_at_the_end_of_each_session(talk: Talk) -> None:
     assert talk.first.said["released"]
     assert talk.second.said["released"]
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_it_is_the_installed_file_and_the_host_has_no_complaint(talk: Talk) -> None:
+def test_holographic_is_the_installed_file_and_the_host_has_no_complaint(talk: Talk) -> None:
     for session in (talk.first, talk.second):
         assert session.said["as_installed"] == "0.19.0"
         assert session.said["complaints"] == []

@@ -40,13 +40,13 @@ def _plain(model: ModelServer, *messages: dict[str, Any], tools: object = TOOLS)
     return answer
 
 
-def test_an_unknown_path_is_not_found(model: ModelServer) -> None:
+def test_unknown_path_is_not_found(model: ModelServer) -> None:
     assert _ask(model, "GET", "/v1/other")[0] == 404
     assert _ask(model, "POST", "/api/show", {})[0] == 404
     assert model.requests == []
 
 
-def test_it_names_its_model(model: ModelServer) -> None:
+def test_model_server_names_its_model(model: ModelServer) -> None:
     status, body = _ask(model, "GET", "/v1/models")
     assert (status, [one["id"] for one in json.loads(body)["data"]]) == (200, ["scripted"])
 
@@ -63,12 +63,12 @@ def test_calls_come_one_after_another_and_then_the_text(model: ModelServer) -> N
     assert [len(one["messages"]) for one in model.requests] == [1, 2, 3]
 
 
-def test_a_quoted_conversation_without_tools_causes_no_call(model: ModelServer) -> None:
+def test_quoted_conversation_without_tools_causes_no_call(model: ModelServer) -> None:
     quoting = {"role": "user", "content": "Summarise: Where is it?"}
     assert _plain(model, quoting, tools=None)["choices"][0]["message"]["content"] == "No tools."
 
 
-def test_a_stream_says_the_same_as_a_plain_answer(model: ModelServer) -> None:
+def test_stream_says_the_same_as_a_plain_answer(model: ModelServer) -> None:
     asked = {"messages": [USER, *[{"role": "tool", "content": "{}"}] * 2], "tools": TOOLS, "stream": True}
     _, body = _ask(model, "POST", "/v1/chat/completions", asked)
     lines = [line.removeprefix("data: ") for line in body.decode().split("\n\n") if line]

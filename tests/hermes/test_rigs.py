@@ -117,7 +117,7 @@ def _chat(process: rig_gateway.GatewayProcess, said: dict[str, Any]) -> None:
 # The model
 
 
-def test_an_answer_fits_by_what_was_said_and_not_by_what_was_recalled() -> None:
+def test_answer_fits_by_what_was_said_and_not_by_what_was_recalled() -> None:
     model = Model(_echo)
     model.answers("trip", "Old.")
     model.answers("my trip", "New.")
@@ -129,7 +129,7 @@ def test_an_answer_fits_by_what_was_said_and_not_by_what_was_recalled() -> None:
         assert model.seen(said).user == said + fence
 
 
-def test_what_the_model_was_never_told_is_not_found() -> None:
+def test_text_that_the_model_never_got_is_not_found() -> None:
     with pytest.raises(LookupError, match="never told"):
         Model().seen("Hello.")
 
@@ -137,7 +137,7 @@ def test_what_the_model_was_never_told_is_not_found() -> None:
 # Homes
 
 
-def test_a_home_is_wired_last_and_its_commands_see_nothing_of_this_machine(
+def test_home_is_wired_last_and_its_commands_see_nothing_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/elsewhere")
@@ -157,7 +157,7 @@ def test_a_home_is_wired_last_and_its_commands_see_nothing_of_this_machine(
     assert (config["memory"]["provider"], config["memory"]["nudge_interval"]) == ("some", 3)
 
 
-def test_a_process_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_process_that_does_not_start_says_why(tmp_path: Path) -> None:
     with Model() as model:
         rig = rigs.make(tmp_path / "home", model)
         with pytest.raises(AssertionError, match="No module named"):
@@ -167,7 +167,7 @@ def test_a_process_that_does_not_start_says_why(tmp_path: Path) -> None:
 # The terminal and single agents
 
 
-def test_what_was_recalled_and_the_block_reach_the_model(agents: Ran) -> None:
+def test_recalled_lines_and_the_block_reach_the_model(agents: Ran) -> None:
     seen = agents.rig.model.seen("I fly to Chengdu.")
     assert seen.recalled == RECALLED
     assert BLOCK in seen.system
@@ -182,7 +182,7 @@ def test_tools_that_the_model_calls_are_run(agents: Ran) -> None:
     assert agents.said["bob"] == "Hello."
 
 
-def test_the_terminal_s_commands_tell_the_provider_what_hermes_tells_it(agents: Ran) -> None:
+def test_terminal_s_commands_tell_the_provider_what_hermes_tells_it(agents: Ran) -> None:
     switches = agents.calls("on_session_switch")
     first, branch, new = agents.said["first"], agents.said["branch"], agents.said["new"]
     assert [one.get("reason", "undo") for one in switches] == ["undo", "compression", "branch", "new_session", "resume"]
@@ -198,17 +198,17 @@ def test_each_agent_has_a_provider_of_its_own_with_what_it_was_built_with(agents
     assert [one["instance"] for one in agents.calls("shutdown")] == [2, 1]
 
 
-def test_a_reply_is_told_before_its_step_is_done_and_the_turn_is_stored_then(agents: Ran) -> None:
+def test_reply_is_told_before_its_step_is_done_and_the_turn_is_stored_then(agents: Ran) -> None:
     told = [name for line in agents.told for name in ("delivered", "done") if name in line]
     assert {after for one, after in pairwise(told) if one == "delivered"} == {"done"}
     assert len(agents.calls("sync_turn")) == told.count("delivered") == 8
 
 
-def test_the_agents_touch_nothing_outside_their_home(agents: Ran) -> None:
+def test_agents_touch_nothing_outside_their_home(agents: Ran) -> None:
     assert agents.told[-1] == {"left": True, "outside": [], "connected": ["127.0.0.1"]}
 
 
-def test_what_was_delivered_is_known_after_a_kill_and_nothing_was_shut_down(tmp_path: Path) -> None:
+def test_delivered_turns_are_known_after_a_kill_and_nothing_was_shut_down(tmp_path: Path) -> None:
     with Model(_echo) as model:
         rig = _logged(tmp_path / "home", model)
         with rig_agent.start(rig) as process:
@@ -245,7 +245,7 @@ def test_people_and_chats_reach_the_provider_as_hermes_names_them(gateway: Ran) 
 
 
 @pytest.mark.long
-def test_what_one_said_in_a_thread_is_in_the_request_of_the_other(gateway: Ran) -> None:
+def test_words_of_one_in_a_thread_are_in_the_request_of_the_other(gateway: Ran) -> None:
     seen = gateway.rig.model.seen("Who is here?")
     assert seen.user.startswith("[bob] Who is here?")
     assert "[alice] Here we are." in seen.everything
@@ -272,7 +272,7 @@ def test_two_messages_at_once_are_both_answered(gateway: Ran) -> None:
 
 
 @pytest.mark.long
-def test_a_restarted_gateway_goes_on_with_the_conversation(gateway: Ran) -> None:
+def test_restarted_gateway_goes_on_with_the_conversation(gateway: Ran) -> None:
     assert gateway.said["again"] == ["You said: Are you back?"]
     assert "A fresh start." in gateway.rig.model.seen("Are you back?").everything
     assert gateway.said["calls after"] == gateway.said["calls before"] + 1
@@ -280,18 +280,18 @@ def test_a_restarted_gateway_goes_on_with_the_conversation(gateway: Ran) -> None
 
 
 @pytest.mark.long
-def test_the_gateway_touches_nothing_outside_its_home(gateway: Ran) -> None:
+def test_gateway_touches_nothing_outside_its_home(gateway: Ran) -> None:
     assert gateway.told[-1] == {"left": True, "outside": [], "connected": ["127.0.0.1"]}
 
 
 @pytest.mark.long
-def test_a_wrong_key_is_refused_and_reaches_no_model(gateway: Ran) -> None:
+def test_wrong_key_is_refused_and_reaches_no_model(gateway: Ran) -> None:
     assert gateway.said["refused"].status == 401
     assert "Let me in." not in json.dumps(gateway.rig.model.requests_seen())
 
 
 @pytest.mark.long
-def test_the_same_first_words_share_a_session_but_not_a_session_key(gateway: Ran) -> None:
+def test_same_first_words_share_a_session_but_not_a_session_key(gateway: Ran) -> None:
     answers = [gateway.said[name] for name in ("with a key", "with another", "without")]
     assert {(one.status, one.reply) for one in answers} == {(200, "You said: My code is 17.")}
     assert len({one.session for one in answers}) == 1
@@ -303,7 +303,7 @@ def test_the_same_first_words_share_a_session_but_not_a_session_key(gateway: Ran
 
 
 @pytest.mark.long
-def test_the_command_asks_the_model_and_the_provider(tmp_path: Path) -> None:
+def test_command_asks_the_model_and_the_provider(tmp_path: Path) -> None:
     with Model(_echo) as model:
         rig = _logged(tmp_path / "home", model)
         assert rig_cli.once(rig, "I fly to Chengdu.").strip() == "You said: I fly to Chengdu."

@@ -52,7 +52,7 @@ def test_every_row_of_the_table_is_a_difference_that_occurs(hermes: Run, host: R
 
 
 @pytest.mark.requirement("hermes-same-calls")
-def test_the_script_reaches_every_method_of_a_session(hermes: Run, host: Run) -> None:
+def test_script_reaches_every_method_of_a_session(hermes: Run, host: Run) -> None:
     """Otherwise the comparison would say nothing about what is not called."""
     for run in (hermes, host):
         called = {call.method for calls in run.log.values() for call in calls}
@@ -76,7 +76,7 @@ def test_the_script_reaches_every_method_of_a_session(hermes: Run, host: Run) ->
         }
 
 
-def test_a_difference_in_calls_arguments_and_threads_is_found() -> None:
+def test_difference_in_calls_arguments_and_threads_is_found() -> None:
     one = {"turn": [compare.Call("prefetch", {"query": "a", "kept": {"x": 1}}, "main")]}
     other = {"turn": [compare.Call("prefetch", {"query": "b", "kept": {}}, "other")]}
     assert compare.differences(one, one) == set()

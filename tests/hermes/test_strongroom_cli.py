@@ -24,7 +24,7 @@ def _ours(home: Wired, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("hermes-no-manual-add", "hermes-cli")
-def test_the_command_learns_in_one_process_recalls_in_the_next_and_forgets_on_request(tmp_path: Path) -> None:
+def test_command_learns_in_one_process_recalls_in_the_next_and_forgets_on_request(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         rig_cli.once(home.rig, SAID)
@@ -68,7 +68,7 @@ def test_hermes_own_set_up_wires_a_home_that_has_the_plugin(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("hermes-no-manual-add")
-def test_a_home_that_was_never_wired_remembers_nothing_and_needs_one_command(tmp_path: Path) -> None:
+def test_home_that_was_never_wired_remembers_nothing_and_needs_one_command(tmp_path: Path) -> None:
     with Model() as model:
         rig = rigs.make(tmp_path / "home", model)
         rig_cli.once(rig, SAID)

@@ -52,7 +52,7 @@ def ours(home: Wired, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
-def test_the_forget_tool_takes_the_whole_turn_and_the_request_is_not_kept(tmp_path: Path) -> None:
+def test_forget_tool_takes_the_whole_turn_and_the_request_is_not_kept(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS)
         with rig_agent.start(home.rig) as process:
@@ -73,7 +73,7 @@ def test_the_forget_tool_takes_the_whole_turn_and_the_request_is_not_kept(tmp_pa
 
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-undo")
-def test_an_undo_in_the_terminal_takes_the_whole_turn(tmp_path: Path) -> None:
+def test_undo_in_the_terminal_takes_the_whole_turn(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS)
         with rig_agent.start(home.rig) as process:
@@ -88,7 +88,7 @@ def test_an_undo_in_the_terminal_takes_the_whole_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-cli-owner", "hermes-cli")
-def test_the_command_takes_the_whole_turn_by_any_of_its_lines_or_a_line_and_then_the_rest(tmp_path: Path) -> None:
+def test_command_takes_the_whole_turn_by_any_of_its_lines_or_a_line_and_then_the_rest(tmp_path: Path) -> None:
     with Model() as model:
         for number, turn in enumerate((("--turn",), ())):
             home = wired(tmp_path / f"home{number}", model, *TOOLS)
@@ -114,7 +114,7 @@ FORGETTING = {
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
 @pytest.mark.parametrize("way", FORGETTING)
-def test_what_the_model_calls_on_a_request_takes_the_whole_turn(tmp_path: Path, way: str) -> None:
+def test_forget_tool_called_on_a_request_takes_the_whole_turn(tmp_path: Path, way: str) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS)
         with rig_agent.start(home.rig) as process:
@@ -127,7 +127,7 @@ def test_what_the_model_calls_on_a_request_takes_the_whole_turn(tmp_path: Path, 
 
 
 @pytest.mark.requirement("hermes-forget-request")
-def test_a_request_to_forget_without_a_tool_is_not_kept_and_the_model_is_told_the_command(tmp_path: Path) -> None:
+def test_request_to_forget_without_a_tool_is_not_kept_and_the_model_is_told_the_command(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         with rig_agent.start(home.rig) as process:
@@ -156,7 +156,7 @@ ASKED = {
 
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
-def test_a_request_to_forget_in_each_language_is_not_kept_and_takes_the_whole_turn(tmp_path: Path) -> None:
+def test_request_to_forget_in_each_language_is_not_kept_and_takes_the_whole_turn(tmp_path: Path) -> None:
     codes = {language: str(7301 + number) for number, language in enumerate(ASKED)}
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS)
@@ -231,7 +231,7 @@ def test_after_a_restart_of_the_gateway_nothing_is_shown_again_in_a_conversation
 
 
 @pytest.mark.requirement("hermes-recall-once")
-def test_a_chat_that_is_continued_by_another_process_is_shown_nothing_twice(tmp_path: Path) -> None:
+def test_chat_that_is_continued_by_another_process_is_shown_nothing_twice(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put(["My spare key is under the geranium."])

@@ -83,7 +83,7 @@ def _are_kept_apart(home: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-owner-one-person")
-def test_the_owner_s_phone_and_terminal_are_one_person_and_a_stranger_with_the_same_number_is_not(
+def test_owner_s_phone_and_terminal_are_one_person_and_a_stranger_with_the_same_number_is_not(
     tmp_path: Path,
 ) -> None:
     with Model() as model:
@@ -135,7 +135,7 @@ def test_without_a_session_key_nothing_is_recalled_or_kept_and_two_keys_are_two_
 
 
 @pytest.mark.requirement("hermes-forget-by-tool", "hermes-policy-holds-next-turn")
-def test_a_person_in_a_chat_can_ask_to_forget_and_an_edit_of_the_policy_holds_on_the_next_turn(tmp_path: Path) -> None:
+def test_person_in_a_chat_can_ask_to_forget_and_an_edit_of_the_policy_holds_on_the_next_turn(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, "--tools", "forget", settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:
@@ -166,7 +166,7 @@ def test_a_person_in_a_chat_can_ask_to_forget_and_an_edit_of_the_policy_holds_on
 
 
 @pytest.mark.requirement("hermes-gateway-undo", "hermes-no-orphans")
-def test_an_undo_in_a_chat_is_noticed_at_the_next_turn_and_commands_leave_no_orphan(tmp_path: Path) -> None:
+def test_undo_in_a_chat_is_noticed_at_the_next_turn_and_commands_leave_no_orphan(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:
@@ -195,7 +195,7 @@ def test_an_undo_in_a_chat_is_noticed_at_the_next_turn_and_commands_leave_no_orp
 
 @pytest.mark.long  # the test before this one shows it within one process
 @pytest.mark.requirement("hermes-gateway-undo")
-def test_an_undo_in_a_chat_is_noticed_also_by_a_gateway_that_was_started_since(tmp_path: Path) -> None:
+def test_undo_in_a_chat_is_noticed_also_by_a_gateway_that_was_started_since(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:

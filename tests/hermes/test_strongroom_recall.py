@@ -51,7 +51,7 @@ Setting = Callable[[Path, Model], AbstractContextManager[Wired]]
 
 @pytest.mark.requirement("hermes-no-manual-add", "hermes-no-plaintext")
 @pytest.mark.parametrize("setting", [embedded, pytest.param(served, marks=pytest.mark.long)])
-def test_what_was_said_in_passing_reaches_the_model_in_the_next_process_and_lies_nowhere_of_ours_in_clear(
+def test_words_said_in_passing_reach_the_model_in_the_next_process_and_lie_nowhere_of_ours_in_clear(
     tmp_path: Path, setting: Setting
 ) -> None:
     with Model() as model, setting(tmp_path / "home", model) as home:
@@ -79,7 +79,7 @@ def test_what_was_said_in_passing_reaches_the_model_in_the_next_process_and_lies
 
 
 @pytest.mark.requirement("hermes-first-turn-10000")
-def test_the_first_turn_of_a_fresh_process_recalls_among_ten_thousand_lines(tmp_path: Path) -> None:
+def test_first_turn_of_a_fresh_process_recalls_among_ten_thousand_lines(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put(f"On shelf {n} of the archive there is box {n * 7919 % 10007}." for n in range(9_999))
@@ -90,7 +90,7 @@ def test_the_first_turn_of_a_fresh_process_recalls_among_ten_thousand_lines(tmp_
 
 
 @pytest.mark.requirement("hermes-travel-only", "hermes-taint")
-def test_a_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_with_both(tmp_path: Path) -> None:
+def test_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_with_both(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         both = "On your trip to Chengdu, mind the peanuts in the hotel."
@@ -121,7 +121,7 @@ def test_a_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_w
 
 
 @pytest.mark.requirement("hermes-profile", "hermes-tools-none")
-def test_the_model_has_the_owner_s_profile_and_tools_of_memory_only_by_the_owner_s_word(tmp_path: Path) -> None:
+def test_model_has_the_owner_s_profile_and_tools_of_memory_only_by_the_owner_s_word(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put(["The spare key is under the flowerpot.", "The gate code is 4711.", *SMALL_TALK])
@@ -153,7 +153,7 @@ def _offered(request: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.requirement("hermes-recalled-never-stored")
-def test_what_was_recalled_is_shown_once_in_a_session_and_never_kept_again(tmp_path: Path) -> None:
+def test_recalled_line_is_shown_once_in_a_session_and_never_kept_again(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put([trip()], "travel")

@@ -28,7 +28,7 @@ def _order(home: Wired, words: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.long  # provider/test_caps.py shows it without Hermes
 @pytest.mark.requirement("hermes-cap-revoked")
-def test_a_revoked_cap_recalls_nothing_warns_once_and_what_was_said_waits_until_it_is_wired_again(
+def test_revoked_cap_recalls_nothing_warns_once_and_what_was_said_waits_until_it_is_wired_again(
     tmp_path: Path,
 ) -> None:
     with Model() as model:
@@ -94,7 +94,7 @@ def test_with_the_server_down_turns_wait_sealed_and_are_delivered_in_order_by_th
 
 
 @pytest.mark.requirement("hermes-broken-policy")
-def test_a_policy_with_a_fault_leaves_the_last_good_one_in_use_and_says_so(tmp_path: Path) -> None:
+def test_policy_with_a_fault_leaves_the_last_good_one_in_use_and_says_so(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         policy = home.rig.home.hermes / "strongroom.toml"

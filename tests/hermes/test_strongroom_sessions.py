@@ -139,7 +139,7 @@ def _handed_over(home: Wired) -> int:
 
 @pytest.mark.long  # provider/test_masking.py and test_keeping.py show it without Hermes
 @pytest.mark.requirement("hermes-off-the-record", "hermes-secrets-masked")
-def test_what_is_off_the_record_is_not_kept_and_secrets_are_masked_before_anything_is_stored(tmp_path: Path) -> None:
+def test_off_the_record_text_is_not_kept_and_secrets_are_masked_before_anything_is_stored(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         with rig_agent.start(home.rig) as process:

@@ -15,7 +15,7 @@ from tests.hermes.strongroom_rigs import wired
 
 
 @pytest.mark.requirement("hermes-undo", "hermes-no-orphans")
-def test_an_undo_of_several_turns_forgets_them_all_at_once_and_a_bare_skill_is_never_kept(tmp_path: Path) -> None:
+def test_undo_of_several_turns_forgets_them_all_at_once_and_a_bare_skill_is_never_kept(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         with rig_agent.start(home.rig) as process:

@@ -105,7 +105,7 @@ def test_nothing_of_such_an_agent_is_in_the_journal(tmp_path: Path, context: Age
 
 @pytest.mark.requirement("context-flush-reaches-builtin")
 @pytest.mark.parametrize("context", [AgentContext.FLUSH, AgentContext.COMPRESS, AgentContext.BACKGROUND])
-def test_a_flush_writes_the_built_in_memory_and_the_user_hears_of_it(tmp_path: Path, context: AgentContext) -> None:
+def test_flush_writes_the_built_in_memory_and_the_user_hears_of_it(tmp_path: Path, context: AgentContext) -> None:
     notices = list[str]()
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         memory = host.manager(moment(context, status_callback=notices.append))
@@ -118,7 +118,7 @@ def test_a_flush_writes_the_built_in_memory_and_the_user_hears_of_it(tmp_path: P
 
 
 @pytest.mark.requirement("context-flush-reaches-builtin")
-def test_a_flush_of_a_persons_chat_reaches_that_persons_files(tmp_path: Path) -> None:
+def test_flush_of_a_persons_chat_reaches_that_persons_files(tmp_path: Path) -> None:
     whose = PERSON
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         flush = host.manager(session(context=AgentContext.FLUSH, **whose))
@@ -129,7 +129,7 @@ def test_a_flush_of_a_persons_chat_reaches_that_persons_files(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("context", [AgentContext.CRON, AgentContext.SUBAGENT])
-def test_an_agent_without_memory_has_none_at_all(tmp_path: Path, context: AgentContext) -> None:
+def test_agent_without_memory_has_none_at_all(tmp_path: Path, context: AgentContext) -> None:
     with hosted(tmp_path) as host:
         memory = host.manager(moment(context))
         assert memory.builtin is None
@@ -151,14 +151,14 @@ def test_no_agent_but_a_conversation_may_write_to_a_provider(tmp_path: Path, con
 
 
 @pytest.mark.requirement("context-no-write")
-def test_a_manager_made_by_hand_keeps_to_that_rule_too(tmp_path: Path) -> None:
+def test_manager_made_by_hand_keeps_to_that_rule_too(tmp_path: Path) -> None:
     with hosted(tmp_path) as host, pytest.raises((InvalidRequest, ProviderRefused)):
         MemoryManager(host._shared, session(context=AgentContext.CRON), Reach.FULL).add(Recorder(Seen()))
 
 
 @pytest.mark.requirement("context-no-write")
 @pytest.mark.parametrize("context", list(AgentContext))
-def test_a_provider_that_is_only_asked_is_told_nothing(tmp_path: Path, context: AgentContext) -> None:
+def test_provider_that_is_only_asked_is_told_nothing(tmp_path: Path, context: AgentContext) -> None:
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
         memory = host.manager(moment(context), reach=Reach.RECALL)
@@ -171,7 +171,7 @@ def test_a_provider_that_is_only_asked_is_told_nothing(tmp_path: Path, context: 
 
 
 @pytest.mark.requirement("context-no-write")
-def test_an_agent_that_only_recalls_cannot_write_the_built_in_memory_either(tmp_path: Path) -> None:
+def test_agent_that_only_recalls_cannot_write_the_built_in_memory_either(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         memory = host.manager(session(), reach=Reach.RECALL)
         assert memory.get_tool_schemas() == []
@@ -180,7 +180,7 @@ def test_an_agent_that_only_recalls_cannot_write_the_built_in_memory_either(tmp_
             memory.builtin.add("memory", "x")
 
 
-def test_a_context_in_its_plain_name_is_the_context(tmp_path: Path) -> None:
+def test_context_in_its_plain_name_is_the_context(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
         assert host.manager(session(context="primary")).external is not None
@@ -189,7 +189,7 @@ def test_a_context_in_its_plain_name_is_the_context(tmp_path: Path) -> None:
             host.manager(session(context="cron"), reach=Reach.FULL)
 
 
-def test_a_context_that_is_unknown_is_refused(tmp_path: Path) -> None:
+def test_context_that_is_unknown_is_refused(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host, pytest.raises(InvalidRequest):
         host.manager(session(context="gateway"))
 
@@ -199,7 +199,7 @@ def test_every_context_has_a_reach() -> None:
     assert [context for context, reach in DEFAULT_REACH.items() if reach is Reach.FULL] == [AgentContext.PRIMARY]
 
 
-def test_a_provider_hears_which_context_it_serves(tmp_path: Path) -> None:
+def test_provider_hears_which_context_it_serves(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
         host.manager(moment(AgentContext.CRON), reach=Reach.RECALL)
@@ -220,7 +220,7 @@ def notes_of(memory: MemoryManager) -> str:
 @pytest.mark.requirement("context-whose-notes")
 @pytest.mark.parametrize("context", [AgentContext.FLUSH, AgentContext.COMPRESS, AgentContext.BACKGROUND])
 @pytest.mark.parametrize("whose", [{}, {"platform": "telegram"}, {"gateway_session_key": "k"}, PERSON, GROUP])
-def test_an_agent_beside_a_conversation_has_its_notes_and_nobody_elses(
+def test_agent_beside_a_conversation_has_its_notes_and_nobody_elses(
     tmp_path: Path, context: AgentContext, whose: dict[str, Any]
 ) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
@@ -236,7 +236,7 @@ def test_an_agent_beside_a_conversation_has_its_notes_and_nobody_elses(
 
 
 @pytest.mark.requirement("context-whose-notes")
-def test_an_agent_beside_a_conversation_goes_by_the_session_it_is_in_now(tmp_path: Path) -> None:
+def test_agent_beside_a_conversation_goes_by_the_session_it_is_in_now(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
         conversation = host.manager(session(**PERSON))
@@ -248,7 +248,7 @@ def test_an_agent_beside_a_conversation_goes_by_the_session_it_is_in_now(tmp_pat
 
 
 @pytest.mark.requirement("context-whose-notes")
-def test_an_agent_beside_a_chat_of_which_nothing_is_known_has_its_notes_after_a_switch_too(tmp_path: Path) -> None:
+def test_agent_beside_a_chat_of_which_nothing_is_known_has_its_notes_after_a_switch_too(tmp_path: Path) -> None:
     """Such a chat has the notes of its first session, and an agent that is made later another session."""
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         conversation = host.manager(session(platform="telegram", chat_type="group"))
@@ -259,7 +259,7 @@ def test_an_agent_beside_a_chat_of_which_nothing_is_known_has_its_notes_after_a_
         assert notes_of(conversation) == notes_of(beside.temporary(AgentContext.COMPRESS)) == "The boat is blue."
 
 
-def test_an_agent_beside_a_conversation_reaches_no_further_than_its_context(tmp_path: Path) -> None:
+def test_agent_beside_a_conversation_reaches_no_further_than_its_context(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         conversation = host.manager(session())
         assert conversation.temporary(AgentContext.SUBAGENT).builtin is None
@@ -276,7 +276,7 @@ def test_an_agent_beside_a_conversation_reaches_no_further_than_its_context(tmp_
 @pytest.mark.parametrize("context", TEMPORARY)
 @pytest.mark.parametrize("whose", [PERSON, GROUP], ids=["person", "group"])
 @pytest.mark.parametrize("left_out", [*("platform", "gateway_session_key", "chat_type", "agent_identity"), "all"])
-def test_an_agent_that_leaves_open_whose_notes_it_is_for_is_refused(
+def test_agent_that_leaves_open_whose_notes_it_is_for_is_refused(
     tmp_path: Path, context: AgentContext, whose: dict[str, Any], left_out: str
 ) -> None:
     known = {name: value for name, value in whose.items() if left_out not in (name, "all")}
@@ -300,7 +300,7 @@ def test_in_a_private_chat_the_person_must_be_said_too(tmp_path: Path) -> None:
         assert host.manager(session(context=AgentContext.FLUSH, **GROUP | {"user_id": ""})).builtin is not None
 
 
-def test_a_conversation_that_names_no_platform_is_at_a_terminal(tmp_path: Path) -> None:
+def test_conversation_that_names_no_platform_is_at_a_terminal(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
         host.manager(session())

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 # Refusals
 
 
-def test_a_thread_that_leases_its_own_agent_again_is_refused_and_keeps_the_first() -> None:
+def test_thread_that_leases_its_own_agent_again_is_refused_and_keeps_the_first() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     with cache.agent("chat", runtime=RUNTIME, user=ANA) as first:
@@ -37,7 +37,7 @@ def test_a_thread_that_leases_its_own_agent_again_is_refused_and_keeps_the_first
     assert message(cache) is first
 
 
-def test_a_build_that_leases_its_own_key_is_refused() -> None:
+def test_build_that_leases_its_own_key_is_refused() -> None:
     def lease_again(key: str) -> None:
         runtimes.on_build = lambda _: None
         message(cache, key)
@@ -60,7 +60,7 @@ def test_runtime_settings_that_are_not_json_are_refused_before_anything_is_built
     assert message(cache) is first
 
 
-def test_a_closed_cache_takes_no_message() -> None:
+def test_closed_cache_takes_no_message() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     assert cache.close()
@@ -73,7 +73,7 @@ def test_a_closed_cache_takes_no_message() -> None:
 # Errors
 
 
-def test_a_build_that_raises_leaves_nothing_and_does_not_block_the_key() -> None:
+def test_build_that_raises_leaves_nothing_and_does_not_block_the_key() -> None:
     def fail(_: str) -> None:
         raise OSError("no model")
 
@@ -88,7 +88,7 @@ def test_a_build_that_raises_leaves_nothing_and_does_not_block_the_key() -> None
 
 
 @pytest.mark.requirement("cache-ends-sessions")
-def test_a_successor_that_cannot_be_built_finds_the_old_agent_ended_once_and_leaves_the_key_empty() -> None:
+def test_successor_that_cannot_be_built_finds_the_old_agent_ended_once_and_leaves_the_key_empty() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     old = message(cache)
@@ -106,7 +106,7 @@ def test_a_successor_that_cannot_be_built_finds_the_old_agent_ended_once_and_lea
 
 
 @pytest.mark.requirement("cache-ends-sessions")
-def test_an_end_that_raises_is_logged_with_the_provider_and_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+def test_end_that_raises_is_logged_with_the_provider_and_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: str) -> None:
         raise OSError("what ana said")
 
@@ -122,7 +122,7 @@ def test_an_end_that_raises_is_logged_with_the_provider_and_is_not_repeated(capl
     assert "what ana said" not in caplog.text
 
 
-def test_an_error_in_a_turn_keeps_the_agent() -> None:
+def test_error_in_a_turn_keeps_the_agent() -> None:
     cache = AgentCache(Runtimes().build)
     with pytest.raises(KeyError), cache.agent("chat", runtime=RUNTIME, user=ANA) as first:
         raise KeyError
@@ -130,7 +130,7 @@ def test_an_error_in_a_turn_keeps_the_agent() -> None:
 
 
 @pytest.mark.parametrize("garbage", [ValueError("sk-marked"), [1], "text", 7, {1: 2}, {"a": {1}}, {"a": [object()]}])
-def test_a_signature_that_is_of_no_use_is_no_change_and_logged_once(
+def test_signature_that_is_of_no_use_is_no_change_and_logged_once(
     garbage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     runtimes = Runtimes(provider=lambda: Says({"says.peer": "ana"}, garbage))
@@ -152,7 +152,7 @@ def test_none_is_no_change_and_nothing_to_log(caplog: pytest.LogCaptureFixture) 
     assert caplog.records == []
 
 
-def test_a_change_after_answers_of_no_use_is_still_seen() -> None:
+def test_change_after_answers_of_no_use_is_still_seen() -> None:
     answers = iter([Says({"a": 1}, ValueError(), None, {"a": 1}, {"a": 2}), Says({"a": 2})])
     runtimes = Runtimes(provider=lambda: next(answers))
     cache = AgentCache(runtimes.build)
@@ -160,7 +160,7 @@ def test_a_change_after_answers_of_no_use_is_still_seen() -> None:
     assert [runtimes.built.index(chat) for chat in chats] == [0, 0, 0, 0, 1, 1]
 
 
-def test_a_first_answer_that_failed_is_made_up_by_the_next_without_a_rebuild() -> None:
+def test_first_answer_that_failed_is_made_up_by_the_next_without_a_rebuild() -> None:
     runtimes = Runtimes(provider=lambda: Says(ValueError(), {"a": 1}, {"a": 1}, {"a": 2}))
     cache = AgentCache(runtimes.build)
     chats = [message(cache) for _ in range(4)]
@@ -181,9 +181,7 @@ def test_a_first_answer_that_failed_is_made_up_by_the_next_without_a_rebuild() -
         ("runtime_peer_prefix", "tg-"),
     ],
 )
-def test_an_edit_of_an_identity_key_builds_the_agent_anew_on_the_next_message(
-    path: Path, key: str, value: object
-) -> None:
+def test_edit_of_an_identity_key_builds_the_agent_anew_on_the_next_message(path: Path, key: str, value: object) -> None:
     runtimes = Runtimes(provider=lambda: Filed(path))
     cache = AgentCache(runtimes.build)
     first = message(cache)
@@ -196,7 +194,7 @@ def test_an_edit_of_an_identity_key_builds_the_agent_anew_on_the_next_message(
 
 
 @pytest.mark.requirement("cache-unrelated-edit-keeps")
-def test_an_unrelated_edit_and_a_refreshed_token_keep_the_agent(path: Path) -> None:
+def test_unrelated_edit_and_a_refreshed_token_keep_the_agent(path: Path) -> None:
     runtimes = Runtimes(provider=lambda: Filed(path))
     cache = AgentCache(runtimes.build)
     first = message(cache)
@@ -227,7 +225,7 @@ def test_two_users_never_share_an_agent(other: User) -> None:
     "change",
     [{"model": {"name": "small", "max_tokens": 512}}, {"api_key": "sk-other"}, {"tools": []}, {"more": None}],
 )
-def test_a_change_of_the_runtime_settings_builds_anew_without_asking_the_provider(change: Runtime) -> None:
+def test_change_of_the_runtime_settings_builds_anew_without_asking_the_provider(change: Runtime) -> None:
     runtimes = Runtimes(provider=lambda: Says({"a": 1}))
     cache = AgentCache(runtimes.build)
     first = message(cache)
@@ -260,7 +258,7 @@ def test_only_the_provider_of_the_cached_agent_is_asked_and_once_for_each_messag
 
 
 @pytest.mark.requirement("cache-new-provider-no-change")
-def test_a_provider_made_after_the_cache_needs_nothing_from_it() -> None:
+def test_provider_made_after_the_cache_needs_nothing_from_it() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     message(cache)
@@ -278,7 +276,7 @@ def test_a_provider_made_after_the_cache_needs_nothing_from_it() -> None:
     assert message(cache, runtime=with_provider) is not first
 
 
-def test_an_edit_during_the_build_is_seen_where_the_first_answer_is_what_was_frozen(path: Path) -> None:
+def test_edit_during_the_build_is_seen_where_the_first_answer_is_what_was_frozen(path: Path) -> None:
     class Frozen(Filed):
         def cache_busting_signature(self) -> dict[str, Any]:
             current = super().cache_busting_signature()
@@ -374,7 +372,7 @@ def test_no_file_is_opened_for_a_message_without_a_provider() -> None:
     assert _audited("nothing") == 0
 
 
-def test_an_unchanged_settings_file_is_parsed_once(path: Path) -> None:
+def test_unchanged_settings_file_is_parsed_once(path: Path) -> None:
     cache = AgentCache(Runtimes(provider=lambda: Filed(path)).build)
     for _ in range(50):
         chat = message(cache)

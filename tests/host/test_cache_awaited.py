@@ -68,7 +68,7 @@ def test_messages_of_one_chat_take_turns_in_their_order() -> None:
     asyncio.run(story())
 
 
-def test_a_chat_that_is_being_built_holds_up_no_other() -> None:
+def test_chat_that_is_being_built_holds_up_no_other() -> None:
     async def story() -> None:
         cache = _Cache()
         async with cache.lease("ready"):
@@ -104,7 +104,7 @@ def test_many_waiting_messages_of_one_chat_take_no_thread_from_the_others() -> N
     asyncio.run(story())
 
 
-def test_a_task_that_is_cancelled_while_it_waits_leaves_the_chat_free() -> None:
+def test_task_that_is_cancelled_while_it_waits_leaves_the_chat_free() -> None:
     async def story() -> None:
         cache = _Cache()
         async with cache.lease():
@@ -119,7 +119,7 @@ def test_a_task_that_is_cancelled_while_it_waits_leaves_the_chat_free() -> None:
     asyncio.run(story())
 
 
-def test_a_task_that_is_cancelled_while_its_agent_is_built_leaves_the_chat_free() -> None:
+def test_task_that_is_cancelled_while_its_agent_is_built_leaves_the_chat_free() -> None:
     async def story() -> None:
         cache = _Cache()
         cache.go.clear()
@@ -137,7 +137,7 @@ def test_a_task_that_is_cancelled_while_its_agent_is_built_leaves_the_chat_free(
     asyncio.run(story())
 
 
-def test_a_task_that_asks_twice_for_one_chat_is_refused() -> None:
+def test_task_that_asks_twice_for_one_chat_is_refused() -> None:
     async def story() -> None:
         cache = _Cache()
         async with cache.lease():
@@ -149,7 +149,7 @@ def test_a_task_that_asks_twice_for_one_chat_is_refused() -> None:
     asyncio.run(story())
 
 
-def test_an_error_in_the_turn_goes_on_and_gives_the_agent_back() -> None:
+def test_error_in_the_turn_goes_on_and_gives_the_agent_back() -> None:
     async def story() -> None:
         cache = _Cache()
         with pytest.raises(KeyError):
@@ -165,7 +165,7 @@ def test_an_error_in_the_turn_goes_on_and_gives_the_agent_back() -> None:
     asyncio.run(story())
 
 
-def test_a_closed_cache_refuses() -> None:
+def test_closed_cache_refuses() -> None:
     async def story() -> str:
         cache = _Cache()
         await cache.close()

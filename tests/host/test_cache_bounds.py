@@ -23,7 +23,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.mark.requirement("cache-ends-sessions")
-def test_the_least_recently_used_agent_is_ended_beyond_the_capacity() -> None:
+def test_least_recently_used_agent_is_ended_beyond_the_capacity() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build, capacity=2)
     a, b = message(cache, "a"), message(cache, "b")
@@ -47,7 +47,7 @@ def test_agents_in_use_are_never_ended_and_never_turn_a_chat_away() -> None:
 
 
 @pytest.mark.requirement("cache-ends-sessions")
-def test_an_agent_that_was_idle_too_long_is_ended_by_a_sweep_and_by_the_message_of_another_chat() -> None:
+def test_agent_that_was_idle_too_long_is_ended_by_a_sweep_and_by_the_message_of_another_chat() -> None:
     runtimes, clock = Runtimes(), Turned()
     cache = AgentCache(runtimes.build, idle=60, clock=clock)
     a = message(cache, "a")
@@ -62,7 +62,7 @@ def test_an_agent_that_was_idle_too_long_is_ended_by_a_sweep_and_by_the_message_
     assert (a.ends, b.ends, len(cache)) == (1, 1, 0)
 
 
-def test_an_agent_that_was_idle_too_long_is_not_used_again_whoever_notices() -> None:
+def test_agent_that_was_idle_too_long_is_not_used_again_whoever_notices() -> None:
     runtimes, clock = Runtimes(provider=lambda: Says({"a": 1})), Turned()
     cache = AgentCache(runtimes.build, idle=60, clock=clock)
     old = message(cache)
@@ -71,7 +71,7 @@ def test_an_agent_that_was_idle_too_long_is_not_used_again_whoever_notices() -> 
     assert (runtimes.ends, old.memory.external.asked) == ([1, 0], 1)
 
 
-def test_a_long_turn_does_not_count_as_idle() -> None:
+def test_long_turn_does_not_count_as_idle() -> None:
     clock = Turned()
     cache = AgentCache(Runtimes().build, idle=60, clock=clock)
     with cache.agent("chat", runtime=RUNTIME, user=ANA) as agent:
@@ -82,7 +82,7 @@ def test_a_long_turn_does_not_count_as_idle() -> None:
 
 
 @pytest.mark.requirement("cache-ends-sessions")
-def test_a_discarded_agent_is_ended_at_once_and_one_in_use_when_it_is_given_back() -> None:
+def test_discarded_agent_is_ended_at_once_and_one_in_use_when_it_is_given_back() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     cache.discard("nobody")
@@ -98,7 +98,7 @@ def test_a_discarded_agent_is_ended_at_once_and_one_in_use_when_it_is_given_back
     assert message(cache) is third
 
 
-def test_an_agent_that_is_discarded_while_it_is_built_serves_one_message() -> None:
+def test_agent_that_is_discarded_while_it_is_built_serves_one_message() -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     runtimes.on_build = cache.discard
@@ -107,7 +107,7 @@ def test_an_agent_that_is_discarded_while_it_is_built_serves_one_message() -> No
     assert message(cache) is message(cache)
 
 
-def test_a_discard_during_a_build_that_fails_is_over_with_it() -> None:
+def test_discard_during_a_build_that_fails_is_over_with_it() -> None:
     def fail(key: str) -> None:
         cache.discard(key)
         raise OSError
@@ -146,7 +146,7 @@ def test_close_waits_for_an_agent_in_use_which_its_lease_then_ends(pool: ThreadP
     assert runtimes.ends == [1]
 
 
-def test_an_agent_that_is_given_back_after_close_is_ended_before_its_turn_is_over(
+def test_agent_that_is_given_back_after_close_is_ended_before_its_turn_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runtimes = Runtimes()
@@ -174,7 +174,7 @@ def test_close_inside_a_lease_does_not_wait_for_that_lease() -> None:
     assert runtimes.ends == [1]
 
 
-def test_the_cache_has_no_thread_of_its_own() -> None:
+def test_cache_has_no_thread_of_its_own() -> None:
     before = set(threading.enumerate())
     clock = Turned()
     cache = AgentCache(Runtimes().build, capacity=1, idle=60, clock=clock)

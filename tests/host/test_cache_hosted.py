@@ -81,7 +81,7 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
 
 
 @pytest.mark.requirement("cache-rebuild-on-identity", "cache-unrelated-edit-keeps", "cache-ends-sessions")
-def test_an_identity_edit_ends_the_session_and_begins_one_with_the_new_settings(gateway: Gateway) -> None:
+def test_identity_edit_ends_the_session_and_begins_one_with_the_new_settings(gateway: Gateway) -> None:
     first = gateway.message()
     edit(gateway.settings, IDENTITY | {"colour": "red"})
     assert gateway.message() is first
@@ -99,7 +99,7 @@ def test_another_user_gets_a_session_of_their_own_after_the_first_was_ended(gate
     assert gateway.log == ["initialize ana as ana", "on_session_end", "shutdown", "initialize bob as ana"]
 
 
-def test_a_provider_whose_signature_fails_keeps_its_agent(gateway: Gateway) -> None:
+def test_provider_whose_signature_fails_keeps_its_agent(gateway: Gateway) -> None:
     first = gateway.message()
     provider = first.memory.external
     assert isinstance(provider, Logged)
@@ -141,7 +141,7 @@ with Host(home / "home", keys=home / "keys") as host:
 
 
 @pytest.mark.requirement("cache-no-io-without-provider")
-def test_a_host_without_a_provider_opens_no_file_for_a_message(tmp_path: Path) -> None:
+def test_host_without_a_provider_opens_no_file_for_a_message(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", MESSAGES, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )

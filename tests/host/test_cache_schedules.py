@@ -162,9 +162,7 @@ class Crowd:
 
 @pytest.mark.requirement("cache-ends-sessions")
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_the_schedule_each_agent_is_ended_once_and_their_number_is_bounded(
-    seed: int, pool: ThreadPoolExecutor
-) -> None:
+def test_agents_are_ended_once_and_bounded_under_any_schedule(seed: int, pool: ThreadPoolExecutor) -> None:
     crowd, clock = Crowd(capacity=3), Turned()
     chaos = random.Random(seed)
 

@@ -37,7 +37,7 @@ def test_two_threads_that_would_wait_for_each_other_are_refused_not_hung(pool: T
     assert other.result(WAIT).key == "b"
 
 
-def test_a_message_that_waits_while_the_cache_is_closed_is_turned_away(pool: ThreadPoolExecutor) -> None:
+def test_message_that_waits_while_the_cache_is_closed_is_turned_away(pool: ThreadPoolExecutor) -> None:
     runtimes = Runtimes()
     cache = AgentCache(runtimes.build)
     waiting = watched(cache)
@@ -49,7 +49,7 @@ def test_a_message_that_waits_while_the_cache_is_closed_is_turned_away(pool: Thr
     assert runtimes.ends == [1]
 
 
-def test_a_second_message_of_a_chat_waits_its_turn_in_the_order_of_arrival(pool: ThreadPoolExecutor) -> None:
+def test_second_message_of_a_chat_waits_its_turn_in_the_order_of_arrival(pool: ThreadPoolExecutor) -> None:
     cache = AgentCache(Runtimes().build)
     waiting = watched(cache)
     order: list[int] = []
@@ -63,7 +63,7 @@ def test_a_second_message_of_a_chat_waits_its_turn_in_the_order_of_arrival(pool:
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_a_slow_build_holds_up_no_other_chat(pool: ThreadPoolExecutor) -> None:
+def test_slow_build_holds_up_no_other_chat(pool: ThreadPoolExecutor) -> None:
     slow_one = Held("slow")
     runtimes = Runtimes(on_build=slow_one)
     cache = AgentCache(runtimes.build, capacity=1)
@@ -78,7 +78,7 @@ def test_a_slow_build_holds_up_no_other_chat(pool: ThreadPoolExecutor) -> None:
 
 
 @pytest.mark.parametrize("cause", ["sweep", "discard", "rebuild", "capacity"])
-def test_a_slow_end_holds_up_no_other_chat_and_its_own_until_it_is_over(pool: ThreadPoolExecutor, cause: str) -> None:
+def test_slow_end_holds_up_no_other_chat_and_its_own_until_it_is_over(pool: ThreadPoolExecutor, cause: str) -> None:
     slow_one, clock = Held("slow"), Turned()
     runtimes = Runtimes(on_end=slow_one)
     cache = AgentCache(runtimes.build, capacity=2, idle=60, clock=clock)
@@ -103,7 +103,7 @@ def test_a_slow_end_holds_up_no_other_chat_and_its_own_until_it_is_over(pool: Th
     assert old.ends == 1
 
 
-def test_the_chat_whose_message_causes_an_end_has_given_its_own_agent_back_before(pool: ThreadPoolExecutor) -> None:
+def test_chat_whose_message_causes_an_end_has_given_its_own_agent_back_before(pool: ThreadPoolExecutor) -> None:
     slow_one = Held("slow")
     runtimes = Runtimes(on_end=slow_one)
     cache = AgentCache(runtimes.build, capacity=1)

@@ -57,7 +57,7 @@ KEYWORDS = {"session_id": "s1", "messages": ["m"]}
         ("of_class", {"session_id"}),
     ],
 )
-def test_a_method_gets_the_keywords_it_knows_and_no_other(shape: str, given_keywords: set[str]) -> None:
+def test_method_gets_the_keywords_it_knows_and_no_other(shape: str, given_keywords: set[str]) -> None:
     args, keywords = fit_arguments(getattr(Ages(), shape), ("u", "a"), dict(KEYWORDS))
     assert (args, set(keywords)) == (("u", "a"), given_keywords)
     getattr(Ages(), shape)(*args, **keywords)
@@ -71,13 +71,13 @@ def test_metadata_goes_to_the_fourth_place_whatever_its_name(shape: str) -> None
 
 
 @pytest.mark.requirement("host-old-signatures")
-def test_a_providers_own_optional_parameter_is_left_alone() -> None:
+def test_providers_own_optional_parameter_is_left_alone() -> None:
     method = Ages().own_option
     args, keywords = fit_arguments(method, ("question",), {"session_id": "s1"})
     assert method(*args, **keywords) == 5
 
 
-def test_a_wrapped_method_is_judged_by_what_it_wraps() -> None:
+def test_wrapped_method_is_judged_by_what_it_wraps() -> None:
     class Wrapped:
         @functools.wraps(Ages.bare)
         def bare(self, *args: Any, **kwargs: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_wrapped_method_is_judged_by_what_it_wraps() -> None:
     assert fit_arguments(Wrapped().bare, ("u", "a"), dict(KEYWORDS)) == (("u", "a"), {})
 
 
-def test_an_attribute_that_is_a_plain_function_gets_no_surplus_places() -> None:
+def test_attribute_that_is_a_plain_function_gets_no_surplus_places() -> None:
     def bare(user: str, assistant: str, spare: str = "mine") -> str:
         return spare
 
@@ -95,11 +95,11 @@ def test_an_attribute_that_is_a_plain_function_gets_no_surplus_places() -> None:
     assert bare(*args, **keywords) == "mine"
 
 
-def test_what_cannot_be_inspected_gets_what_the_interface_says() -> None:
+def test_hook_that_cannot_be_inspected_gets_what_the_interface_says() -> None:
     assert fit_arguments(dict.update, ("u",), {"messages": 1}) == (("u",), {"messages": 1})
 
 
-def test_a_callable_that_has_no_hash_is_called_all_the_same() -> None:
+def test_callable_that_has_no_hash_is_called_all_the_same() -> None:
     class Odd:
         __hash__ = None  # type: ignore[assignment]
 

@@ -42,7 +42,7 @@ def journals(place: Path) -> list[Path]:
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_what_was_left_reaches_the_provider_in_order_and_once(tmp_path: Path) -> None:
+def test_turns_left_reach_the_provider_in_order_and_once(tmp_path: Path) -> None:
     leave(tmp_path, [(session(), f"turn {number}") for number in range(5)])
     seen = Seen()
     assert recovered(tmp_path, lambda: Recorder(seen)) == Recovered(handed_over=5)
@@ -51,7 +51,7 @@ def test_what_was_left_reaches_the_provider_in_order_and_once(tmp_path: Path) ->
     assert recovered(tmp_path, lambda: Recorder(seen)) == Recovered()
 
 
-def test_a_provider_is_made_ready_as_it_was_then(tmp_path: Path) -> None:
+def test_provider_is_made_ready_as_it_was_then(tmp_path: Path) -> None:
     then = session(user_id="7", platform="telegram", gateway_session_key="k", status_callback=lambda _: None)
     leave(tmp_path, [(then, "hello")])
     seen = Seen()
@@ -113,7 +113,7 @@ def test_turns_wait_where_there_is_no_provider(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_turn_that_is_always_refused_stays_and_holds_up_no_other_agent(
+def test_turn_that_is_always_refused_stays_and_holds_up_no_other_agent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(tmp_path, [(session(1), "bad"), (session(2), "good"), (session(1), "after bad"), (session(2), "good too")])
@@ -130,7 +130,7 @@ def test_a_turn_that_is_always_refused_stays_and_holds_up_no_other_agent(
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_the_first_agent_of_a_host_finds_what_was_left_handed_over(tmp_path: Path) -> None:
+def test_first_agent_of_a_host_finds_what_was_left_handed_over(tmp_path: Path) -> None:
     leave(tmp_path, [(session(), "earlier")])
     seen = Seen()
     with hosted(tmp_path, lambda: Recorder(seen)) as host:
@@ -162,7 +162,7 @@ def test_two_hosts_that_start_at_once_hand_over_each_turn_once(tmp_path: Path) -
     assert journals(tmp_path) == []
 
 
-def test_a_host_that_lives_keeps_its_turns_from_another(tmp_path: Path) -> None:
+def test_host_that_lives_keeps_its_turns_from_another(tmp_path: Path) -> None:
     provider, seen = Held(("sync_turn",), name="recorder"), Seen()
     with hosted(tmp_path, provider) as first:
         memory = first.manager(session())
@@ -176,7 +176,7 @@ def test_a_host_that_lives_keeps_its_turns_from_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_provider_that_hangs_on_what_was_left_does_not_keep_agents_from_beginning(tmp_path: Path) -> None:
+def test_provider_that_hangs_on_what_was_left_does_not_keep_agents_from_beginning(tmp_path: Path) -> None:
     leave(tmp_path, [(session(), "hello")])
     provider = Held(("sync_turn",), name="recorder")
     with hosted(tmp_path, provider, SHORT) as host:
@@ -189,7 +189,7 @@ def test_a_provider_that_hangs_on_what_was_left_does_not_keep_agents_from_beginn
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_turn_that_always_hangs_holds_up_no_other_agent(tmp_path: Path) -> None:
+def test_turn_that_always_hangs_holds_up_no_other_agent(tmp_path: Path) -> None:
     leave(tmp_path, [(session(1), "hangs"), (session(2), "good")])
     release, arrived = threading.Event(), threading.Event()
 
@@ -225,7 +225,7 @@ def test_turns_of_a_damaged_journal_are_handed_over_and_the_rest_is_set_aside(
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_journal_that_cannot_be_opened_does_not_hold_up_the_others(
+def test_journal_that_cannot_be_opened_does_not_hold_up_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(tmp_path, [(session(), "hello")])
@@ -238,7 +238,7 @@ def test_a_journal_that_cannot_be_opened_does_not_hold_up_the_others(
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_journal_that_is_a_link_to_another_file_leaves_that_file_alone(tmp_path: Path) -> None:
+def test_journal_that_is_a_link_to_another_file_leaves_that_file_alone(tmp_path: Path) -> None:
     leave(tmp_path, [(session(), "hello")])
     precious = tmp_path / "precious"
     precious.write_bytes(bytes(100))
@@ -249,7 +249,7 @@ def test_a_journal_that_is_a_link_to_another_file_leaves_that_file_alone(tmp_pat
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
-def test_a_provider_that_cannot_be_made_leaves_the_turns(tmp_path: Path, error: type[BaseException]) -> None:
+def test_provider_that_cannot_be_made_leaves_the_turns(tmp_path: Path, error: type[BaseException]) -> None:
     leave(tmp_path, [(session(), "hello")])
 
     def fail() -> Recorder:
@@ -258,7 +258,7 @@ def test_a_provider_that_cannot_be_made_leaves_the_turns(tmp_path: Path, error: 
     assert recovered(tmp_path, fail) == Recovered(left=1)
 
 
-def test_the_log_of_a_recovery_never_holds_a_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_of_a_recovery_never_holds_a_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     leave(tmp_path, [(session(user_id=SECRET), SECRET)])
     recovered(tmp_path, lambda: Refusing())

@@ -110,7 +110,7 @@ def _hermes(monkeypatch: pytest.MonkeyPatch, directory: Path, text: str = WHOLE,
 # What is not there, or not sound
 
 
-def test_a_name_that_is_nowhere_is_missing_and_the_others_are_named(home: Path) -> None:
+def test_name_that_is_nowhere_is_missing_and_the_others_are_named(home: Path) -> None:
     _plugin(home)
     with pytest.raises(ProviderMissing) as caught:
         discovery.load("other", home)
@@ -124,7 +124,7 @@ def test_hidden_and_empty_names_are_missing(home: Path, name: str) -> None:
         discovery.load(name, home)
 
 
-def test_a_directory_in_the_working_directory_is_not_run_for_its_name(
+def test_directory_in_the_working_directory_is_not_run_for_its_name(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path
 ) -> None:
     _write(tmp_path / "notes", {"__init__.py": "raise KeyboardInterrupt  # MemoryProvider"})
@@ -168,7 +168,7 @@ def test_a_directory_in_the_working_directory_is_not_run_for_its_name(
         ("x = 1\n", ["8192 characters"]),
     ],
 )
-def test_a_broken_plugin_says_why_it_is_not_available(home: Path, text: str, said: list[str]) -> None:
+def test_broken_plugin_says_why_it_is_not_available(home: Path, text: str, said: list[str]) -> None:
     _plugin(home, text)
     reason = _reason("notes", home)
     assert "notes" in reason
@@ -176,14 +176,14 @@ def test_a_broken_plugin_says_why_it_is_not_available(home: Path, text: str, sai
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_the_line_that_is_named_is_one_of_the_plugin(home: Path) -> None:
+def test_line_that_is_named_is_one_of_the_plugin(home: Path) -> None:
     text = "# MemoryProvider\nimport json\n\ndef register(ctx):\n    json.loads('{')\n"
     directory = _plugin(home, text)
     assert f"{directory}/__init__.py, line 5" in _reason("notes", home)
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_a_missing_package_that_the_manifest_names_is_the_hint(home: Path) -> None:
+def test_missing_package_that_the_manifest_names_is_the_hint(home: Path) -> None:
     said = "name: notes\npip_dependencies:\n  - no-such-package-at-all>=1\n  - pytest\n"
     _plugin(home, "# MemoryProvider\nimport no_such_package_at_all\n", plugin_yaml=said)
     with pytest.raises(ProviderUnavailable) as caught:
@@ -191,26 +191,26 @@ def test_a_missing_package_that_the_manifest_names_is_the_hint(home: Path) -> No
     assert caught.value.hint == "pip install no-such-package-at-all>=1"
 
 
-def test_an_error_cannot_steer_the_terminal_nor_fill_it(home: Path) -> None:
+def test_error_cannot_steer_the_terminal_nor_fill_it(home: Path) -> None:
     _plugin(home, "# MemoryProvider\nraise ValueError('\\x1b[2J' + 'x' * 5000)\n")
     reason = _reason("notes", home)
     assert "\x1b" not in reason
     assert len(reason) < 1000
 
 
-def test_an_error_that_cannot_be_shown_is_named_by_its_type(home: Path) -> None:
+def test_error_that_cannot_be_shown_is_named_by_its_type(home: Path) -> None:
     text = "# MemoryProvider\nclass Odd(Exception):\n    def __str__(self):\n        raise self\nraise Odd\n"
     _plugin(home, text)
     assert "Odd" in _reason("notes", home)
 
 
-def test_an_interrupt_is_not_taken_for_a_fault_of_the_plugin(home: Path) -> None:
+def test_interrupt_is_not_taken_for_a_fault_of_the_plugin(home: Path) -> None:
     _plugin(home, "# MemoryProvider\nraise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         discovery.load("notes", home)
 
 
-def test_a_plugin_that_was_repaired_loads_without_a_restart(home: Path) -> None:
+def test_plugin_that_was_repaired_loads_without_a_restart(home: Path) -> None:
     directory = _plugin(home, "# MemoryProvider\nfrom .store import x\n", store_py="raise ValueError\n")
     assert "ValueError" in _reason("notes", home)
     _write(
@@ -241,7 +241,7 @@ def test_providers_come_from_hermes_then_the_home_then_packages(
 
 
 @pytest.mark.requirement("discovery-three-sources")
-def test_the_first_source_of_a_name_wins_and_the_others_are_listed(
+def test_first_source_of_a_name_wins_and_the_others_are_listed(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path
 ) -> None:
     _hermes(monkeypatch, tmp_path / "hermes")
@@ -253,7 +253,7 @@ def test_the_first_source_of_a_name_wins_and_the_others_are_listed(
     assert "bundled" in discovery.examine(listed[1], home).reason
 
 
-def test_a_package_of_plugins_that_is_not_hermes_is_left_alone(
+def test_package_of_plugins_that_is_not_hermes_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path
 ) -> None:
     files = {"plugins/__init__.py": "raise AssertionError", "plugins/memory/__init__.py": ""}
@@ -274,7 +274,7 @@ def test_listing_runs_no_plugin(monkeypatch: pytest.MonkeyPatch, home: Path, tmp
     assert "packed" not in sys.modules
 
 
-def test_a_home_without_plugins_has_none(home: Path) -> None:
+def test_home_without_plugins_has_none(home: Path) -> None:
     assert discovery.find_plugins(home) == []
 
 
@@ -291,7 +291,7 @@ def test_a_home_without_plugins_has_none(home: Path) -> None:
         ("packed", CLASS),
     ],
 )
-def test_an_entry_point_names_a_register_a_class_a_factory_or_a_module(
+def test_entry_point_names_a_register_a_class_a_factory_or_a_module(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path, entry: str, text: str
 ) -> None:
     _package(monkeypatch, tmp_path, text, f"notes = {entry}\nnever = not_there:register")
@@ -304,7 +304,7 @@ def test_an_entry_point_names_a_register_a_class_a_factory_or_a_module(
 @pytest.mark.parametrize(
     ("entry", "said"), [("packed:gone", "AttributeError"), ("gone_module", "ModuleNotFoundError"), ("packed:N", "int")]
 )
-def test_a_broken_entry_point_says_why(
+def test_broken_entry_point_says_why(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path, entry: str, said: str
 ) -> None:
     _package(monkeypatch, tmp_path, "N = 1", f"notes = {entry}")
@@ -315,7 +315,7 @@ def test_a_broken_entry_point_says_why(
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_a_plugin_imports_what_is_beside_it(home: Path) -> None:
+def test_plugin_imports_what_is_beside_it(home: Path) -> None:
     text = WHOLE.replace(
         "class Notes", "from . import words\nfrom .store import Store\nfrom .deep.inner import DEPTH\nclass Notes"
     ).replace("self.home = get_hermes_home()", "self.store, self.word, self.depth = Store(), words.WORD, DEPTH")
@@ -330,30 +330,30 @@ def test_a_plugin_imports_what_is_beside_it(home: Path) -> None:
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_a_plugin_without_register_is_made_from_its_class(home: Path) -> None:
+def test_plugin_without_register_is_made_from_its_class(home: Path) -> None:
     base = "from abc import abstractmethod\nclass Base(Notes):\n    @abstractmethod\n    def more(self): ...\n"
     _plugin(home, CLASS + base + "class Another(MemoryProvider):\n    pass\n")
     assert type(discovery.load("notes", home)()).__name__ == "Notes"
 
 
-def test_a_class_that_cannot_be_made_gives_way_to_the_next(home: Path) -> None:
+def test_class_that_cannot_be_made_gives_way_to_the_next(home: Path) -> None:
     _plugin(home, CLASS + "class Ahead(Notes):\n    def __init__(self, needed):\n        pass\n")
     assert type(discovery.load("notes", home)()).__name__ == "Notes"
 
 
-def test_a_shim_may_take_its_class_from_a_package(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
+def test_shim_may_take_its_class_from_a_package(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
     _package(monkeypatch, tmp_path, CLASS, "")
     _plugin(home, "from packed import Notes  # a MemoryProvider\n")
     assert type(discovery.load("notes", home)()).__module__ == "packed"
 
 
-def test_a_register_for_other_things_leaves_the_class(home: Path) -> None:
+def test_register_for_other_things_leaves_the_class(home: Path) -> None:
     _plugin(home, CLASS + "def register(ctx):\n    ctx.register_tool()\n")
     assert discovery.load("notes", home)().name == "notes"
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_an_object_that_has_the_methods_need_not_derive_from_ours(home: Path) -> None:
+def test_object_that_has_the_methods_need_not_derive_from_ours(home: Path) -> None:
     text = CLASS.replace("(MemoryProvider)", "") + REGISTER
     _plugin(home, text)
     made = discovery.load("notes", home)()
@@ -381,7 +381,7 @@ def test_each_call_gives_a_new_object(home: Path) -> None:
     assert len({id(one) for one in [factory() for _ in range(20)]}) == 20
 
 
-def test_a_plugin_that_is_still_being_imported_is_waited_for(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_plugin_that_is_still_being_imported_is_waited_for(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     hook = ModuleType("import_hook")
     hook.entered, hook.second_is_done = threading.Event(), threading.Event()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "import_hook", hook)
@@ -408,7 +408,7 @@ def test_a_plugin_that_is_still_being_imported_is_waited_for(monkeypatch: pytest
 SINGLE = "\nONE = Notes()\ndef register(ctx):\n    ctx.register_memory_provider(ONE)\n"
 
 
-def test_a_plugin_with_one_object_for_all_is_asked_for_another(home: Path) -> None:
+def test_plugin_with_one_object_for_all_is_asked_for_another(home: Path) -> None:
     _plugin(home, CLASS + SINGLE)
     first, second = discovery.load("notes", home)(), discovery.load("notes", home)()
     assert first is not second
@@ -417,7 +417,7 @@ def test_a_plugin_with_one_object_for_all_is_asked_for_another(home: Path) -> No
 
 @pytest.mark.requirement("discovery-says-why")
 @pytest.mark.parametrize("slots", [False, True])
-def test_a_plugin_whose_one_object_was_set_up_by_hand_is_refused_a_second_time(home: Path, slots: bool) -> None:
+def test_plugin_whose_one_object_was_set_up_by_hand_is_refused_a_second_time(home: Path, slots: bool) -> None:
     text = CLASS.replace("def __init__(self):", "def __init__(self, config=None):")
     if slots:
         text = text.replace("(MemoryProvider):", ":\n    __slots__ = ('home',)")
@@ -430,7 +430,7 @@ def test_a_plugin_whose_one_object_was_set_up_by_hand_is_refused_a_second_time(h
     assert first.name == "notes"
 
 
-def test_an_object_that_counts_as_false_is_known_again(home: Path) -> None:
+def test_object_that_counts_as_false_is_known_again(home: Path) -> None:
     text = CLASS.replace(
         "def __init__(self):", "def __len__(self):\n        return 0\n    def __init__(self, config=None):"
     )
@@ -447,7 +447,7 @@ def test_looking_at_a_provider_uses_up_no_object(home: Path) -> None:
     assert discovery.load("notes", home)().name == "notes"
 
 
-def test_a_path_loads_that_directory(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
+def test_path_loads_that_directory(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
     _write(tmp_path / "work" / "my-notes.v2", {"__init__.py": WHOLE})
     monkeypatch.chdir(tmp_path / "work")
     for path in ("./my-notes.v2", str(tmp_path / "work" / "my-notes.v2")):
@@ -456,7 +456,7 @@ def test_a_path_loads_that_directory(monkeypatch: pytest.MonkeyPatch, home: Path
         assert factory().home == home  # type: ignore[attr-defined]
 
 
-def test_a_path_without_a_plugin_says_why(home: Path, tmp_path: Path) -> None:
+def test_path_without_a_plugin_says_why(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ProviderMissing):
         discovery.load_path(tmp_path / "gone", home)
     with pytest.raises(ProviderUnavailable) as caught:
@@ -479,7 +479,7 @@ def test_a_path_without_a_plugin_says_why(home: Path, tmp_path: Path) -> None:
         ("raise SystemExit", "SystemExit"),
     ],
 )
-def test_a_provider_that_is_not_available_says_why(home: Path, change: str, said: str) -> None:
+def test_provider_that_is_not_available_says_why(home: Path, change: str, said: str) -> None:
     _plugin(home, WHOLE.replace("return True", change))
     examination = discovery.examine("notes", home)
     assert not examination.available
@@ -488,9 +488,7 @@ def test_a_provider_that_is_not_available_says_why(home: Path, change: str, said
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
-    monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
+def test_manifest_requirement_explains_why_it_is_not_available(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     said = """
         requires_env: [NOTES_KEY, {name: NOTES_URL}, PATH]
         pip_dependencies: ["no-such-package-at-all[extra]>=1", pytest]
@@ -506,14 +504,14 @@ def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
     ]
 
 
-def test_what_the_manifest_asks_for_stops_no_provider_that_does_without(home: Path) -> None:
+def test_manifest_requirement_stops_no_provider_that_does_without(home: Path) -> None:
     _plugin(home, plugin_yaml="requires_env: [NOT_SET_ANYWHERE]\npip_dependencies: [no-such-package-at-all]\n")
     examination = discovery.examine("notes", home)
     assert (examination.available, examination.reason) == (True, "")
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_an_entry_point_that_gives_a_class_says_so(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
+def test_entry_point_that_gives_a_class_says_so(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
     _package(monkeypatch, tmp_path, CLASS + "\ndef make():\n    return Notes\n", "notes = packed:make")
     assert "gave a class; give an object" in _reason("notes", home)
 
@@ -538,7 +536,7 @@ def test_without_hermes_a_missing_name_of_it_comes_with_those_that_are_supplied(
         ("# MemoryProvider\nimport hanging\nhanging.wait()\n", "importing it"),
     ],
 )
-def test_a_provider_that_hangs_is_not_available_and_keeps_no_other_waiting(
+def test_provider_that_hangs_is_not_available_and_keeps_no_other_waiting(
     monkeypatch: pytest.MonkeyPatch, home: Path, text: str, doing: str
 ) -> None:
     release = threading.Event()
@@ -576,7 +574,7 @@ REQUIRED = """
 """
 
 
-def test_what_the_schema_requires_and_is_not_set_explains_why_it_is_not_available(
+def test_schema_requirement_that_is_not_set_explains_why_it_is_not_available(
     monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     for name in ("NOTES_A", "NOTES_B", "NOTES_C"):
@@ -602,7 +600,7 @@ def test_examining_a_broken_plugin_gives_its_reason(home: Path) -> None:
 # The manifest
 
 
-def test_a_manifest_gives_all_its_fields(tmp_path: Path) -> None:
+def test_manifest_gives_all_its_fields(tmp_path: Path) -> None:
     text = """\ufeff
         name: notes
         version: 1.5
@@ -637,7 +635,7 @@ def test_a_manifest_gives_all_its_fields(tmp_path: Path) -> None:
         ("#" * (yaml_file.MOST_BYTES + 1), "larger than"),
     ],
 )
-def test_a_manifest_that_makes_no_sense_says_so_and_the_plugin_loads(home: Path, text: str, said: str) -> None:
+def test_manifest_that_makes_no_sense_says_so_and_the_plugin_loads(home: Path, text: str, said: str) -> None:
     _plugin(home, plugin_yaml=text)
     (one,) = discovery.find_plugins(home)
     assert said in one.manifest.problem
@@ -722,7 +720,7 @@ def test_every_provider_bundled_with_hermes_loads_or_says_why_not(tmp_path: Path
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_a_provider_bundled_with_hermes_keeps_two_homes_apart(tmp_path: Path) -> None:
+def test_provider_bundled_with_hermes_keeps_two_homes_apart(tmp_path: Path) -> None:
     homes = [tmp_path / "ada", tmp_path / "bob"]
     for home in homes:
         home.mkdir()

@@ -37,7 +37,7 @@ def test_new_keeps_the_stable_session_of_the_chat(home: Path) -> None:
 
 @pytest.mark.requirement("context-no-provider-session")
 @pytest.mark.parametrize("context", TEMPORARY)
-def test_a_temporary_agent_creates_no_session_and_writes_nothing(home: Path, context: AgentContext) -> None:
+def test_temporary_agent_creates_no_session_and_writes_nothing(home: Path, context: AgentContext) -> None:
     with gateway(home) as chats:
         chats.say(CHAT, "first")
         before = sessions(home)
@@ -52,7 +52,7 @@ def test_a_temporary_agent_creates_no_session_and_writes_nothing(home: Path, con
 
 
 @pytest.mark.requirement("session-restart-no-orphan")
-def test_a_restart_of_the_gateway_creates_no_session(home: Path) -> None:
+def test_restart_of_the_gateway_creates_no_session(home: Path) -> None:
     for message in ("first", "second", "third"):
         with gateway(home) as chats:
             chats.say(CHAT, message)
@@ -61,7 +61,7 @@ def test_a_restart_of_the_gateway_creates_no_session(home: Path) -> None:
 
 
 @pytest.mark.requirement("context-flush-reaches-builtin", "builtin-memory-updated-notice")
-def test_a_flush_before_a_compression_reaches_the_built_in_memory_and_the_user_hears_of_it(home: Path) -> None:
+def test_flush_before_a_compression_reaches_the_built_in_memory_and_the_user_hears_of_it(home: Path) -> None:
     with gateway(home) as chats:
         chats.say(CHAT, "first")
         memory = chats.temporary(CHAT, AgentContext.FLUSH)
@@ -78,7 +78,7 @@ def test_a_flush_before_a_compression_reaches_the_built_in_memory_and_the_user_h
 
 
 @pytest.mark.requirement("cache-rebuild-on-identity")
-def test_an_edit_of_an_identity_key_rebuilds_the_agent_at_the_next_message(home: Path) -> None:
+def test_edit_of_an_identity_key_rebuilds_the_agent_at_the_next_message(home: Path) -> None:
     with gateway(home) as chats:
         chats.say(CHAT, "first")
         (home / "identity.json").write_text(json.dumps({"user_peer_aliases": {"alice": "anna"}}))
@@ -88,7 +88,7 @@ def test_an_edit_of_an_identity_key_rebuilds_the_agent_at_the_next_message(home:
 
 
 @pytest.mark.requirement("cache-unrelated-edit-keeps")
-def test_an_unrelated_edit_keeps_the_agent(home: Path) -> None:
+def test_unrelated_edit_keeps_the_agent(home: Path) -> None:
     with gateway(home) as chats:
         (home / "identity.json").write_text("{}")
         chats.say(CHAT, "first")
@@ -148,7 +148,7 @@ def test_only_the_active_provider_is_asked_and_once_for_each_message(home: Path)
 
 
 @pytest.mark.requirement("cache-hook-default")
-def test_a_provider_that_says_nothing_of_its_settings_keeps_its_agents(home: Path) -> None:
+def test_provider_that_says_nothing_of_its_settings_keeps_its_agents(home: Path) -> None:
     class Silent(Ledger):
         name = "silent"
         cache_busting_signature = MemoryProvider.cache_busting_signature
@@ -162,7 +162,7 @@ def test_a_provider_that_says_nothing_of_its_settings_keeps_its_agents(home: Pat
 
 
 @pytest.mark.requirement("cache-hook-default")
-def test_the_later_name_of_the_hook_is_asked_too(home: Path) -> None:
+def test_later_name_of_the_hook_is_asked_too(home: Path) -> None:
     said = {"later.peer_name": "alice"}
 
     class Later(Ledger):

@@ -52,7 +52,7 @@ def test_nothing_is_supplied_before_a_plugin_is_loaded() -> None:
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_what_providers_import_is_there_without_hermes() -> None:
+def test_modules_that_providers_import_are_there_without_hermes() -> None:
     hermes_stubs.supply()
     assert _names("agent.memory_provider").MemoryProvider is MemoryProvider
     assert _names("tools.registry").tool_error("no") == '{"error": "no"}'
@@ -69,7 +69,7 @@ def test_other_names_of_hermes_are_still_missing() -> None:
 
 
 @pytest.mark.requirement("provider-unmodified")
-def test_a_real_module_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_real_module_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _on_path(
         monkeypatch,
         tmp_path,
@@ -81,9 +81,7 @@ def test_a_real_module_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert not hasattr(_names("utils"), "atomic_json_write")
 
 
-def test_a_package_of_the_runtime_gets_the_module_that_it_lacks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_package_of_the_runtime_gets_the_module_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _on_path(monkeypatch, tmp_path, {"agent/__init__.py": "mine = True", "agent/loop.py": "turns = 3"})
     hermes_stubs.supply()
     assert _names("agent.memory_provider").MemoryProvider is MemoryProvider
@@ -91,25 +89,21 @@ def test_a_package_of_the_runtime_gets_the_module_that_it_lacks(
     assert _names("agent.loop").turns == 3
 
 
-def test_a_directory_without_init_gets_the_module_that_it_lacks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_directory_without_init_gets_the_module_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _on_path(monkeypatch, tmp_path, {"tools/hammer.py": "weight = 2"})
     hermes_stubs.supply()
     assert _names("tools.registry").tool_result(ok=True) == '{"ok": true}'
     assert _names("tools.hammer").weight == 2
 
 
-def test_a_plain_module_of_that_name_stays_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_plain_module_of_that_name_stays_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _on_path(monkeypatch, tmp_path, {"agent.py": "mine = True"})
     hermes_stubs.supply()
     assert _names("agent.memory_provider").MemoryProvider is MemoryProvider
     assert _names("agent").mine
 
 
-def test_a_real_one_that_comes_later_is_taken_at_the_next_supply(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_real_one_that_comes_later_is_taken_at_the_next_supply(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hermes_stubs.supply()
     assert _names("agent.memory_provider").MemoryProvider is MemoryProvider
     _on_path(monkeypatch, tmp_path, {"agent/__init__.py": "", "agent/memory_provider.py": "MemoryProvider = 'real'"})
@@ -152,7 +146,7 @@ def test_directories_without_init_below_one_another_are_no_module(
     assert hermes_stubs.elsewhere("tools.inner.deep") is None
 
 
-def test_home_is_that_of_the_environment_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_home_is_that_of_the_environment_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "env"))
     assert hermes_stubs.get_hermes_home() == tmp_path / "env"
     with at_home(tmp_path / "told"):
@@ -193,7 +187,7 @@ def test_home_reaches_a_worker_that_copies_the_context(tmp_path: Path) -> None:
     assert context.run(hermes_stubs.get_hermes_home) == tmp_path
 
 
-def test_the_variable_of_an_installed_hermes_is_set_and_reset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variable_of_an_installed_hermes_is_set_and_reset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home: ContextVar[str] = ContextVar("home", default="")
     theirs = SimpleNamespace(set_hermes_home_override=home.set, reset_hermes_home_override=home.reset)
     monkeypatch.setitem(sys.modules, "hermes_constants", theirs)
@@ -217,7 +211,7 @@ def test_json_is_written_whole_and_keeps_the_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("config", "value"), [({"a": {"b": None}}, None), ({"a": 1}, 7), ({}, 7), (None, 7)])
-def test_a_setting_on_a_way_that_ends_early_is_the_default(config: object, value: object) -> None:
+def test_setting_on_a_way_that_ends_early_is_the_default(config: object, value: object) -> None:
     assert hermes_stubs.cfg_get(config, "a", "b", default=7) == value
 
 

@@ -27,7 +27,7 @@ def apart(*sessions: dict[str, Any]) -> None:
 OWNERS = HOME / "memories"
 
 
-def test_the_owner_at_a_terminal_has_the_files_themselves() -> None:
+def test_owner_at_a_terminal_has_the_files_themselves() -> None:
     assert where(platform="cli") == OWNERS
 
 
@@ -35,7 +35,7 @@ def test_two_people_are_apart() -> None:
     apart({"user_id": "1"}, {"user_id": "2"}, {"user_id": "1", "platform": "discord"}, {"user_id": "12"}, {})
 
 
-def test_a_person_is_the_same_in_every_private_chat_and_session() -> None:
+def test_person_is_the_same_in_every_private_chat_and_session() -> None:
     same = [
         where(user_id="1"),
         where(user_id="1", chat_type="dm", chat_id="9"),
@@ -70,7 +70,7 @@ def test_private_chats_known_by_their_key_alone_are_apart() -> None:
     apart({"gateway_session_key": "a:b"}, {"gateway_session_key": "a-b"}, {"gateway_session_key": "密"}, {})
 
 
-def test_a_shared_chat_never_has_the_owners_memory() -> None:
+def test_shared_chat_never_has_the_owners_memory() -> None:
     assert where(chat_type="group") != OWNERS
     assert where(chat_type="group", user_id="1") not in (OWNERS, where(user_id="1"))
 
@@ -98,5 +98,20 @@ def test_no_name_leads_out_of_the_home(known: dict[str, str], chat_type: str) ->
     assert place == OWNERS or (place.parent == OWNERS and place.name.replace("-", "").isalnum())
 
 
-def test_the_journal_is_in_the_home() -> None:
+def test_journal_is_in_the_home() -> None:
     assert home_paths.journals(HOME) == HOME / "memory-journal"
+
+
+def test_id_of_one_kind_is_never_the_same_id_of_another(tmp_path: Path) -> None:
+    known: list[dict[str, Any]] = [
+        {"user_id": "7"},
+        {"user_id": "9", "user_id_alt": "7"},
+        {"gateway_session_key": "7"},
+        {"chat_id": "7"},
+        {"chat_id": "7", "chat_type": "group"},
+        {"gateway_session_key": "7", "chat_type": "group"},
+        {"chat_type": "group"},
+    ]
+    homes = [home_paths.builtin(tmp_path, AgentSession("s", **one)) for one in known]
+    assert len({*homes, tmp_path / "memories"}) == len(known) + 1
+    assert home_paths.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes

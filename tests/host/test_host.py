@@ -23,7 +23,7 @@ SECRET = "plum-harbour-7731"
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_host_without_its_key_does_not_start_where_turns_wait(tmp_path: Path) -> None:
+def test_host_without_its_key_does_not_start_where_turns_wait(tmp_path: Path) -> None:
     with hosted(tmp_path, Recorder(answers={"sync_turn": lambda *_: 1 / 0})) as host:
         host.manager(session()).sync_turn("waits", "answer")
     (tmp_path / "keys" / "journal.key").unlink()
@@ -33,7 +33,7 @@ def test_a_host_without_its_key_does_not_start_where_turns_wait(tmp_path: Path) 
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_host_whose_key_others_can_read_does_not_start(tmp_path: Path) -> None:
+def test_host_whose_key_others_can_read_does_not_start(tmp_path: Path) -> None:
     Host(tmp_path / "home", keys=tmp_path / "keys").close()
     (tmp_path / "keys" / "journal.key").chmod(0o644)
     with pytest.raises(KeyUnavailable) as caught:
@@ -42,19 +42,19 @@ def test_a_host_whose_key_others_can_read_does_not_start(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_the_key_is_not_in_the_home(tmp_path: Path) -> None:
+def test_key_is_not_in_the_home(tmp_path: Path) -> None:
     Host(tmp_path / "home", keys=tmp_path / "keys").close()
     key = (tmp_path / "keys" / "journal.key").read_bytes()
     assert len(key) == 32
     assert not any(key in file.read_bytes() for file in (tmp_path / "home").rglob("*") if file.is_file())
 
 
-def test_a_provider_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
+def test_provider_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ProviderMissing):
         Host(tmp_path / "home", "no-such-provider", keys=tmp_path / "keys")
 
 
-def test_a_closed_host_makes_no_manager(tmp_path: Path) -> None:
+def test_closed_host_makes_no_manager(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         host.manager(session())
     with pytest.raises(InvalidRequest):
@@ -64,14 +64,14 @@ def test_a_closed_host_makes_no_manager(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Limits)])
 @pytest.mark.parametrize("value", [0, -1, math.nan])
-def test_a_limit_of_nothing_is_refused(field: str, value: float) -> None:
+def test_limit_of_nothing_is_refused(field: str, value: float) -> None:
     with pytest.raises(InvalidRequest):
         Limits(**{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("field", ["prefetch", "drain", "shutdown", "initialize"])
 @pytest.mark.parametrize("value", [math.inf, 1e30])
-def test_a_limit_that_no_clock_can_wait_for_is_refused(field: str, value: float) -> None:
+def test_limit_that_no_clock_can_wait_for_is_refused(field: str, value: float) -> None:
     with pytest.raises(InvalidRequest):
         Limits(**{field: value})  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ def _raising(error: BaseException) -> Any:
     ],
     ids=["error", "exit", "import", "none", "int", "text", "class", "unavailable", "raising", "unsure"],
 )
-def test_a_provider_that_cannot_be_made_leaves_the_built_in_memory(
+def test_provider_that_cannot_be_made_leaves_the_built_in_memory(
     tmp_path: Path, make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with hosted(tmp_path, make) as host:
@@ -132,7 +132,7 @@ def test_a_provider_that_cannot_be_made_leaves_the_built_in_memory(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("slow", ["factory", "is_available", "get_tool_schemas"])
-def test_a_provider_that_hangs_before_it_begins_holds_up_no_agent(
+def test_provider_that_hangs_before_it_begins_holds_up_no_agent(
     tmp_path: Path, slow: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = threading.Event()
@@ -151,13 +151,13 @@ def test_a_provider_that_hangs_before_it_begins_holds_up_no_agent(
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_provider_whose_name_raises_is_used_under_its_class(tmp_path: Path) -> None:
+def test_provider_whose_name_raises_is_used_under_its_class(tmp_path: Path) -> None:
     with hosted(tmp_path, _Nameless) as host:
         assert isinstance(host.manager(session()).external, _Nameless)
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_provider_with_the_name_of_the_built_in_memory_costs_no_agent(tmp_path: Path) -> None:
+def test_provider_with_the_name_of_the_built_in_memory_costs_no_agent(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(name="builtin")) as host:
         memory = host.manager(session())
         assert memory.external is None
@@ -177,7 +177,7 @@ class _Named(Recorder):
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_provider_whose_name_hangs_is_left_out_and_holds_up_no_agent(
+def test_provider_whose_name_hangs_is_left_out_and_holds_up_no_agent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = threading.Event()
@@ -191,7 +191,7 @@ def test_a_provider_whose_name_hangs_is_left_out_and_holds_up_no_agent(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_a_provider_whose_name_raises_goes_by_its_class(tmp_path: Path, error: type[BaseException]) -> None:
+def test_provider_whose_name_raises_goes_by_its_class(tmp_path: Path, error: type[BaseException]) -> None:
     def fail() -> str:
         raise error(SECRET)
 
@@ -322,7 +322,7 @@ def test_closing_a_host_with_many_wedged_agents_waits_once(tmp_path: Path, monke
 
 
 @pytest.mark.requirement("host-shutdown-bounded")
-def test_a_closed_host_leaves_no_thread_behind(tmp_path: Path) -> None:
+def test_closed_host_leaves_no_thread_behind(tmp_path: Path) -> None:
     before = threading.enumerate()
     host = Host(tmp_path / "home", lambda: Recorder(Seen()), limits=LONG, keys=tmp_path / "keys")
     memory = host.manager(session())
@@ -336,7 +336,7 @@ def test_a_closed_host_leaves_no_thread_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("host-shutdown-bounded")
-def test_whoever_asks_after_the_close_is_answered_at_once(tmp_path: Path) -> None:
+def test_caller_after_the_close_is_answered_at_once(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen()), LONG) as host:
         memory = host.manager(session())
     done = threading.Event()
@@ -368,7 +368,7 @@ def test_two_hosts_in_one_process_do_not_touch_each_other(tmp_path: Path) -> Non
     assert "in other" in second.read_text()
 
 
-def test_the_user_hears_that_a_provider_is_not_available(tmp_path: Path) -> None:
+def test_user_hears_that_a_provider_is_not_available(tmp_path: Path) -> None:
     heard: list[str] = []
     with hosted(tmp_path, lambda: Recorder(answers={"is_available": False})) as host:
         host.manager(session(warning_callback=heard.append))

@@ -51,7 +51,7 @@ def listed(home: Path) -> str:
     "text",
     [BOMB, "a: &a 1\nb: *a\n", "name: &unused x\n", "a: {<<: {b: 1}}\n", "<<: {name: x}\n", "a: &a [*a]\n"],
 )
-def test_a_manifest_with_references_is_not_read_and_the_plugin_is_found(home: Path, text: str) -> None:
+def test_manifest_with_references_is_not_read_and_the_plugin_is_found(home: Path, text: str) -> None:
     (home / "plugins" / "sound" / "plugin.yaml").write_text(text)
     assert listed(home) == "['sound'] 0"
     (one,) = (one for one in discovery.find_plugins(home) if one.name == "sound")
@@ -60,7 +60,7 @@ def test_a_manifest_with_references_is_not_read_and_the_plugin_is_found(home: Pa
 
 
 @pytest.mark.requirement("host-plugin-files-cannot-hang")
-def test_a_configuration_with_references_is_not_read(home: Path) -> None:
+def test_configuration_with_references_is_not_read(home: Path) -> None:
     (home / "config.yaml").write_text(BOMB)
     with at_home(home), pytest.raises(yaml_file.NotRead):
         load_config()
@@ -75,7 +75,7 @@ def test_signs_that_only_look_like_references_are_read(tmp_path: Path) -> None:
 @pytest.mark.requirement("host-plugin-files-cannot-hang")
 @pytest.mark.parametrize("name", ["__init__.py", "plugin.yaml", "other.py"])
 @pytest.mark.parametrize("kind", ["pipe", "directory", "device"])
-def test_what_is_no_plain_file_keeps_nobody_waiting(home: Path, name: str, kind: str) -> None:
+def test_special_file_keeps_nobody_waiting(home: Path, name: str, kind: str) -> None:
     plugin = home / "plugins" / "odd"
     plugin.mkdir()
     place = plugin / name
@@ -90,7 +90,7 @@ def test_what_is_no_plain_file_keeps_nobody_waiting(home: Path, name: str, kind:
     assert listed(home) == ("['odd', 'sound'] 0" if name == "plugin.yaml" else "['sound'] 0")
 
 
-def test_a_pipe_beside_it_does_not_hide_what_is_meant_as_a_provider(home: Path) -> None:
+def test_pipe_beside_it_does_not_hide_what_is_meant_as_a_provider(home: Path) -> None:
     plugin = home / "plugins" / "meant"
     plugin.mkdir()
     os.mkfifo(plugin / "a.py")
@@ -112,7 +112,7 @@ def test_a_pipe_beside_it_does_not_hide_what_is_meant_as_a_provider(home: Path) 
         *("STRONGROOM_VAULT", "STRONGROOM_CAP_FILE", "STRONGROOM_NEW"),
     ],
 )
-def test_a_variable_that_decides_what_runs_is_neither_taken_nor_asked_for(
+def test_variable_that_decides_what_runs_is_neither_taken_nor_asked_for(
     home: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(os, "environ", {})
@@ -127,7 +127,7 @@ def test_a_variable_that_decides_what_runs_is_neither_taken_nor_asked_for(
 
 
 @pytest.mark.requirement("host-starts-with-any-env")
-def test_a_line_with_nul_is_left_out_and_named_without_its_value(
+def test_line_with_nul_is_left_out_and_named_without_its_value(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (home / ".env").write_bytes(b"WITH_NUL=hun\0ter2\nAFTER_IT=1\n")
@@ -140,7 +140,7 @@ def test_a_line_with_nul_is_left_out_and_named_without_its_value(
 
 
 @pytest.mark.requirement("host-starts-with-any-env")
-def test_a_link_to_a_file_of_ours_is_read_and_not_written(
+def test_link_to_a_file_of_ours_is_read_and_not_written(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "environ", {})
@@ -154,7 +154,7 @@ def test_a_link_to_a_file_of_ours_is_read_and_not_written(
 
 @pytest.mark.requirement("host-starts-with-any-env")
 @pytest.mark.parametrize("kind", ["directory", "pipe", "device", "not text", "too large", "dangling"])
-def test_a_host_starts_with_a_file_of_variables_that_cannot_be_used(
+def test_host_starts_with_a_file_of_variables_that_cannot_be_used(
     home: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = home / ".env"
@@ -184,14 +184,14 @@ def test_a_host_starts_with_a_file_of_variables_that_cannot_be_used(
         "class Error(Exception, metaclass=Odd): pass\nraise Error",
     ],
 )
-def test_whatever_a_plugin_raises_on_import_is_the_reason_why_it_is_not_available(home: Path, code: str) -> None:
+def test_error_of_a_plugin_on_import_is_the_reason_why_it_is_not_available(home: Path, code: str) -> None:
     (home / "plugins" / "sound" / "__init__.py").write_text(f"{NAMES}{code}\n")
     seen = discovery.examine("sound", home)
     assert not seen.available
     assert "failed" in seen.reason
 
 
-def test_an_interrupt_of_a_plugins_own_making_does_not_interrupt_who_loads_it(home: Path) -> None:
+def test_interrupt_of_a_plugins_own_making_does_not_interrupt_who_loads_it(home: Path) -> None:
     plugin = home / "plugins" / "sound"
     (plugin / "__init__.py").write_text(f"{NAMES}class Stop(KeyboardInterrupt): pass\nraise Stop\n")
     with pytest.raises(ProviderUnavailable):
@@ -201,7 +201,7 @@ def test_an_interrupt_of_a_plugins_own_making_does_not_interrupt_who_loads_it(ho
 # Copies
 
 
-def test_a_plugin_with_links_and_pipes_in_it_is_copied_without_them(home: Path, tmp_path: Path) -> None:
+def test_plugin_with_links_and_pipes_in_it_is_copied_without_them(home: Path, tmp_path: Path) -> None:
     plugin = home / "plugins" / "sound"
     (plugin / "dangling").symlink_to("nowhere")
     (plugin / "again").symlink_to(".")
@@ -215,7 +215,7 @@ def test_a_plugin_with_links_and_pipes_in_it_is_copied_without_them(home: Path, 
     assert (copied / "data.txt").read_text() == "kept"
 
 
-def test_a_plugin_that_cannot_be_copied_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_that_cannot_be_copied_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

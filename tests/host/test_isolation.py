@@ -57,7 +57,7 @@ def guard(workers: Workers, tmp_path: Path) -> Callable[[Any], IsolatedProvider]
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", ERRORS)
-def test_whatever_a_provider_raises_ends_at_the_guard(
+def test_error_of_a_provider_ends_at_the_guard(
     error: Callable[[str], BaseException], guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -72,7 +72,7 @@ def test_whatever_a_provider_raises_ends_at_the_guard(
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_the_log_names_provider_hook_kind_and_place_and_keeps_the_message_for_debugging(
+def test_log_names_provider_hook_kind_and_place_and_keeps_the_message_for_debugging(
     guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -86,7 +86,7 @@ def test_the_log_names_provider_hook_kind_and_place_and_keeps_the_message_for_de
     assert SECRET in caplog.text
 
 
-def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
+def test_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
     guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -103,15 +103,13 @@ def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_a_hook_on_the_callers_thread_raises_nothing_there(
-    error: Callable[[str], BaseException], tmp_path: Path
-) -> None:
+def test_hook_on_the_callers_thread_raises_nothing_there(error: Callable[[str], BaseException], tmp_path: Path) -> None:
     guarded = IsolatedProvider(Raising(("is_available", "prefetch"), error, SECRET), "own", None, tmp_path)
     assert guarded.available(PATIENCE) is False
     assert guarded.ask("prefetch", PATIENCE, "nothing", "q") == "nothing"
 
 
-def test_an_interrupt_by_the_user_is_not_swallowed(tmp_path: Path) -> None:
+def test_interrupt_by_the_user_is_not_swallowed(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         IsolatedProvider(Raising(("prefetch",), KeyboardInterrupt, SECRET), "own", None, tmp_path).ask(
             "prefetch", 1, "", "q"
@@ -120,7 +118,7 @@ def test_an_interrupt_by_the_user_is_not_swallowed(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("answer", [7, b"x", {"a": 1}, ["x"], object(), True])
-def test_an_answer_that_is_no_text_is_no_text(
+def test_answer_that_is_no_text_is_no_text(
     answer: Any, guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert guard(Garbage(answer)).text("prefetch", PATIENCE, "query") == ""
@@ -135,7 +133,7 @@ def test_no_answer_is_no_text_and_no_news(
 
 
 @pytest.mark.requirement("host-prefetch-deadline")
-def test_a_provider_that_is_late_is_skipped_until_it_has_returned(
+def test_provider_that_is_late_is_skipped_until_it_has_returned(
     guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Held(("prefetch",))
@@ -155,7 +153,7 @@ def test_a_provider_that_is_late_is_skipped_until_it_has_returned(
 
 
 @pytest.mark.requirement("host-prefetch-deadline")
-def test_a_call_that_waits_for_a_thread_too_long_is_never_made(tmp_path: Path) -> None:
+def test_call_that_waits_for_a_thread_too_long_is_never_made(tmp_path: Path) -> None:
     workers, release = Workers("one", 1), threading.Event()
     holding = workers.call(lambda: release.wait(PATIENCE))
     seen = Seen()
@@ -168,7 +166,7 @@ def test_a_call_that_waits_for_a_thread_too_long_is_never_made(tmp_path: Path) -
     workers.close()
 
 
-def test_a_method_that_is_missing_counts_as_the_interfaces_own(guard: Callable[[Any], IsolatedProvider]) -> None:
+def test_method_that_is_missing_counts_as_the_interfaces_own(guard: Callable[[Any], IsolatedProvider]) -> None:
     class Bare:
         name = "bare"
 
@@ -181,7 +179,7 @@ def test_a_method_that_is_missing_counts_as_the_interfaces_own(guard: Callable[[
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_an_attribute_that_raises_when_it_is_looked_up_is_a_fault_like_others(
+def test_attribute_that_raises_when_it_is_looked_up_is_a_fault_like_others(
     guard: Callable[[Any], IsolatedProvider],
 ) -> None:
     class Lookup:
@@ -196,7 +194,7 @@ def test_an_attribute_that_raises_when_it_is_looked_up_is_a_fault_like_others(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("thing", [None, 7, "text"])
-def test_a_hook_that_cannot_be_called_is_a_fault_like_others(
+def test_hook_that_cannot_be_called_is_a_fault_like_others(
     thing: Any, guard: Callable[[Any], IsolatedProvider]
 ) -> None:
     class Odd:
@@ -208,7 +206,9 @@ def test_a_hook_that_cannot_be_called_is_a_fault_like_others(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("about", [{"hook": "x"}, {"seconds": 1}, {"otherwise": 2}, {"self": 3}, {"args": 4}])
-def test_what_a_runtime_adds_may_have_any_name(about: dict[str, Any], guard: Callable[[Any], IsolatedProvider]) -> None:
+def test_argument_that_a_runtime_adds_may_have_any_name(
+    about: dict[str, Any], guard: Callable[[Any], IsolatedProvider]
+) -> None:
     class Any_:  # noqa: N801
         name = "any"
 
@@ -235,7 +235,7 @@ def test_each_call_finds_the_home_of_its_host(guard: Callable[[Any], IsolatedPro
     ("given", "name"),
     [("mine", "mine"), ("", "Named"), ("  ", "Named"), (None, "Named"), (7, "Named"), (["x"], "Named")],
 )
-def test_a_provider_without_a_name_is_called_after_its_class(
+def test_provider_without_a_name_is_called_after_its_class(
     given: Any, name: str, guard: Callable[[Any], IsolatedProvider]
 ) -> None:
     class Named:
@@ -247,7 +247,7 @@ def test_a_provider_without_a_name_is_called_after_its_class(
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, AttributeError, KeyboardInterrupt, GeneratorExit])
-def test_a_name_that_raises_is_that_of_the_class(
+def test_name_that_raises_is_that_of_the_class(
     error: type[BaseException], guard: Callable[[Any], IsolatedProvider], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Nameless:
@@ -260,13 +260,13 @@ def test_a_name_that_raises_is_that_of_the_class(
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_name_of_a_class_of_its_own_is_read_as_plain_text(guard: Callable[[Any], IsolatedProvider]) -> None:
+def test_name_of_a_class_of_its_own_is_read_as_plain_text(guard: Callable[[Any], IsolatedProvider]) -> None:
     name = guard(_called(Hostile("mine"))).name
     assert (type(name), name) == (str, "mine")
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_name_that_hangs_is_that_of_the_class_once_the_limit_is_over(workers: Workers, tmp_path: Path) -> None:
+def test_name_that_hangs_is_that_of_the_class_once_the_limit_is_over(workers: Workers, tmp_path: Path) -> None:
     release = threading.Event()
 
     class Hanging(Recorder):
@@ -283,7 +283,7 @@ def test_a_name_that_hangs_is_that_of_the_class_once_the_limit_is_over(workers: 
 
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_answer_that_raises_when_it_is_looked_at_is_no_answer(
+def test_answer_that_raises_when_it_is_looked_at_is_no_answer(
     error: type[BaseException], guard: Callable[[Any], IsolatedProvider]
 ) -> None:
     class Liar:

@@ -324,7 +324,7 @@ def test_200_chats_at_once_keep_every_line_in_order_and_see_nobody_elses(tmp_pat
 
 
 @pytest.mark.requirement("host-200-chats")
-def test_the_turns_of_200_chats_stay_in_order_though_the_first_of_each_is_held_up(tmp_path: Path, store: Store) -> None:
+def test_turns_of_200_chats_stay_in_order_though_the_first_of_each_is_held_up(tmp_path: Path, store: Store) -> None:
     turns, chats = 4, _chats()
 
     def talk(chat: Chat) -> None:
@@ -363,7 +363,7 @@ def test_threads_are_bounded_by_the_limits_and_not_by_200_chats(tmp_path: Path, 
 
 
 @pytest.mark.requirement("host-200-chats")
-def test_the_notes_of_200_chats_stay_with_whom_they_are_about(tmp_path: Path, store: Store) -> None:
+def test_notes_of_200_chats_stay_with_whom_they_are_about(tmp_path: Path, store: Store) -> None:
     chats, blocks = _chats(), dict[int, str]()
     with _host(tmp_path, lambda: Filed(store)) as host:
         _everyone(chats, lambda chat: chat.begin(host))
@@ -377,7 +377,7 @@ def test_the_notes_of_200_chats_stay_with_whom_they_are_about(tmp_path: Path, st
 
 
 @pytest.mark.requirement("host-200-chats")
-def test_a_chat_that_has_ended_leaves_nothing_in_the_host(tmp_path: Path, store: Store) -> None:
+def test_chat_that_has_ended_leaves_nothing_in_the_host(tmp_path: Path, store: Store) -> None:
     made: weakref.WeakSet[Filed] = weakref.WeakSet()
 
     def make() -> Filed:

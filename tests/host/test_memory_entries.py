@@ -68,40 +68,40 @@ TEXT = text_of("likes tea", "likes tea with milk", "lives in Chengdu")
         Change(Action.REMOVE, "new", "Chengdu"),
     ],
 )
-def test_a_change_that_cannot_be_made_is_refused(change: Change) -> None:
+def test_change_that_cannot_be_made_is_refused(change: Change) -> None:
     with pytest.raises(InvalidRequest) as caught:
         apply_changes(TEXT, [change], LIMIT)
     assert caught.value.reason == "invalid_request"
 
 
 @pytest.mark.parametrize(("old_text", "count"), [("coffee", 0), ("likes", 2), ("e", 3)])
-def test_the_refusal_says_how_many_entries_matched(old_text: str, count: int) -> None:
+def test_refusal_says_how_many_entries_matched(old_text: str, count: int) -> None:
     with pytest.raises(InvalidRequest) as caught:
         apply_changes(TEXT, [remove(old_text)], LIMIT)
     assert f"in {count} entries" in caught.value.message
 
 
-def test_a_refusal_repeats_no_text() -> None:
+def test_refusal_repeats_no_text() -> None:
     for change in (remove("marked secret"), add("marked secret\n§"), replace("likes", "marked secret")):
         with pytest.raises(InvalidRequest) as caught:
             apply_changes(TEXT, [change], LIMIT)
         assert "marked" not in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_an_entry_that_does_not_fit_is_refused() -> None:
+def test_entry_that_does_not_fit_is_refused() -> None:
     room = LIMIT - size_of(entries_of(TEXT)) - len(DELIMITER)
     assert size_of(entries_of(apply_changes(TEXT, [add("x" * room)], LIMIT).text)) == LIMIT
     with pytest.raises(InvalidRequest):
         apply_changes(TEXT, [add("x" * (room + 1))], LIMIT)
 
 
-def test_a_batch_with_one_bad_operation_makes_none_and_names_it() -> None:
+def test_batch_with_one_bad_operation_makes_none_and_names_it() -> None:
     with pytest.raises(InvalidRequest) as caught:
         apply_changes(TEXT, [remove("Chengdu"), add("new"), remove("coffee")], LIMIT)
     assert caught.value.message.startswith("operation 3:")
 
 
-def test_an_entry_larger_than_the_limit_is_not_dropped() -> None:
+def test_entry_larger_than_the_limit_is_not_dropped() -> None:
     page = "# by hand\n" + "word " * LIMIT
     text = text_of("likes tea", page)
     for change in (remove("by hand"), remove(page), replace("by hand", "short"), add("more")):
@@ -111,7 +111,7 @@ def test_an_entry_larger_than_the_limit_is_not_dropped() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_page_without_delimiters_is_not_dropped_for_a_part_of_it(end: str) -> None:
+def test_page_without_delimiters_is_not_dropped_for_a_part_of_it(end: str) -> None:
     page = end.join(("# About me", "- tea", "- Chengdu", ""))
     for change in (remove("tea"), replace("tea", "coffee"), remove(page[: len(page) // 2])):
         with pytest.raises(InvalidRequest):
@@ -122,7 +122,7 @@ def test_a_page_without_delimiters_is_not_dropped_for_a_part_of_it(end: str) -> 
 
 
 @pytest.mark.parametrize("text", ["likes tea\n§", "likes tea\r\n§ ", "rows\n§\nlikes tea\n§\t"])
-def test_a_dangling_delimiter_that_an_addition_would_join_is_refused(text: str) -> None:
+def test_dangling_delimiter_that_an_addition_would_join_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         apply_changes(text, [add("new")], LIMIT)
 
@@ -130,34 +130,34 @@ def test_a_dangling_delimiter_that_an_addition_would_join_is_refused(text: str) 
 # Made
 
 
-def test_an_entry_is_appended_and_reported() -> None:
+def test_entry_is_appended_and_reported() -> None:
     done = apply_changes(TEXT, [add("  rows \n")], LIMIT)
     assert done.text == TEXT + DELIMITER + "rows"
     assert done.made == (add("rows"),)
 
 
-def test_an_equal_entry_is_not_added_again() -> None:
+def test_equal_entry_is_not_added_again() -> None:
     for content in ("likes tea", " likes tea\n"):
         done = apply_changes(TEXT, [add(content)], LIMIT)
         assert (done.text, done.made) == (TEXT, ())
 
 
-def test_an_equal_entry_is_no_error_in_a_file_over_the_limit() -> None:
+def test_equal_entry_is_no_error_in_a_file_over_the_limit() -> None:
     assert apply_changes(TEXT, [add("likes tea")], 10).made == ()
 
 
-def test_an_entry_that_is_part_of_another_is_named_by_all_of_it() -> None:
+def test_entry_that_is_part_of_another_is_named_by_all_of_it() -> None:
     done = apply_changes(TEXT, [remove("likes tea")], LIMIT)
     assert entries_of(done.text) == ("likes tea with milk", "lives in Chengdu")
     assert done.made == (remove("likes tea"),)
 
 
-def test_what_is_gone_is_reported_whole() -> None:
+def test_removed_entry_is_reported_whole() -> None:
     assert apply_changes(TEXT, [replace("Chengdu", "moved")], LIMIT).made == (replace("lives in Chengdu", "moved"),)
     assert apply_changes(TEXT, [remove("milk")], LIMIT).made == (remove("likes tea with milk"),)
 
 
-def test_an_entry_is_replaced_in_its_place() -> None:
+def test_entry_is_replaced_in_its_place() -> None:
     done = apply_changes(TEXT, [replace("milk", "hates milk")], LIMIT)
     assert entries_of(done.text) == ("likes tea", "hates milk", "lives in Chengdu")
 
@@ -185,7 +185,7 @@ def test_only_the_result_of_a_batch_must_fit() -> None:
     assert entries_of(done.text) == ("x" * 100, "z" * 100)
 
 
-def test_a_file_over_the_limit_can_be_made_smaller() -> None:
+def test_file_over_the_limit_can_be_made_smaller() -> None:
     text = text_of(*(f"{number} {'x' * 50}" for number in range(8)))
     smaller = apply_changes(text, [remove("7 x")], LIMIT).text
     assert len(entries_of(smaller)) == 7
@@ -196,14 +196,14 @@ def test_a_file_over_the_limit_can_be_made_smaller() -> None:
         apply_changes(text, [*(remove(f"{number} x") for number in range(6)), add("y" * (LIMIT + 1))], LIMIT)
 
 
-def test_the_limit_counts_characters_not_bytes() -> None:
+def test_limit_counts_characters_not_bytes() -> None:
     assert apply_changes("", [add("茶" * LIMIT)], LIMIT).text == "茶" * LIMIT
     assert apply_changes("", [add("😀" * LIMIT)], LIMIT).text == "😀" * LIMIT
     with pytest.raises(InvalidRequest):
         apply_changes("", [add("茶" * (LIMIT + 1))], LIMIT)
 
 
-def test_the_section_sign_inside_a_line_is_text() -> None:
+def test_section_sign_inside_a_line_is_text() -> None:
     assert entries_of(apply_changes("", [add("see § 3\n§ 4")], LIMIT).text) == ("see § 3\n§ 4",)
 
 
@@ -217,7 +217,7 @@ def test_all_line_ends_part_entries_and_stay_as_they_are(end: str) -> None:
     )
 
 
-def test_an_entry_is_named_by_what_a_model_is_shown_of_it() -> None:
+def test_entry_is_named_by_what_a_model_is_shown_of_it() -> None:
     for entry in ("a\u202eb", f"pass {MARK} here", "two\r\nlines", "zero\u200bwidth"):
         assert prompt_text(entry) != entry
         assert apply_changes(text_of("x", entry), [remove(prompt_text(entry))], LIMIT).text == "x"
@@ -244,7 +244,7 @@ def test_entries_come_back_as_they_were_added(wanted: list[str]) -> None:
 
 
 @given(by_hand, contents)
-def test_an_addition_leaves_what_a_person_wrote(text: str, content: str) -> None:
+def test_addition_leaves_what_a_person_wrote(text: str, content: str) -> None:
     try:
         after = apply_changes(text, [add(content)], 10_000).text
     except InvalidRequest:
@@ -254,7 +254,7 @@ def test_an_addition_leaves_what_a_person_wrote(text: str, content: str) -> None
 
 
 @given(by_hand, st.data())
-def test_a_removal_leaves_every_other_entry(text: str, data: st.DataObject) -> None:
+def test_removal_leaves_every_other_entry(text: str, data: st.DataObject) -> None:
     if not (entries := entries_of(text)):
         return
     gone = data.draw(st.sampled_from(entries))

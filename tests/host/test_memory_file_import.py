@@ -117,14 +117,14 @@ def test_one_file_that_cannot_be_taken_is_named_and_nothing_is_handed_over(home:
     assert not (home / MARKER).exists()
 
 
-def test_a_directory_that_links_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> None:
+def test_directory_that_links_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> None:
     (home / "memories").rename(tmp_path / "elsewhere")
     (home / "memories").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidRequest):
         hand_over(home)
 
 
-def test_a_neighbour_whose_name_begins_like_the_home_is_outside(home: Path, tmp_path: Path) -> None:
+def test_neighbour_whose_name_begins_like_the_home_is_outside(home: Path, tmp_path: Path) -> None:
     (tmp_path / "home2").mkdir()
     (tmp_path / "home2" / "MEMORY.md").write_text("Somebody else's.")
     (home / "MEMORY.md").symlink_to("../home2/MEMORY.md")
@@ -133,7 +133,7 @@ def test_a_neighbour_whose_name_begins_like_the_home_is_outside(home: Path, tmp_
 
 
 @pytest.mark.parametrize("damage", [b"{", b"{}", b"[1]", b"\xff", b" " * (2 << 20)])
-def test_a_damaged_marker_is_refused_before_anything_is_handed_over(home: Path, damage: bytes) -> None:
+def test_damaged_marker_is_refused_before_anything_is_handed_over(home: Path, damage: bytes) -> None:
     (home / MARKER).write_bytes(damage)
     with pytest.raises(InvalidRequest) as refused:
         hand_over(home)
@@ -143,13 +143,13 @@ def test_a_damaged_marker_is_refused_before_anything_is_handed_over(home: Path, 
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, make_link_to_itself], ids=lambda make: make.__name__)
-def test_a_marker_that_is_no_file_is_refused_and_not_waited_for(home: Path, make: Any) -> None:
+def test_marker_that_is_no_file_is_refused_and_not_waited_for(home: Path, make: Any) -> None:
     make(home / MARKER)
     with pytest.raises(InvalidRequest):
         hand_over(home)
 
 
-def test_a_marker_that_cannot_be_written_is_said_and_the_files_come_again(
+def test_marker_that_cannot_be_written_is_said_and_the_files_come_again(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -193,12 +193,12 @@ def test_missing_and_empty_files_are_left_out(home: Path, content: bytes) -> Non
     assert hand_over(home) == ("memories/MEMORY.md",)
 
 
-def test_a_home_without_any_of_them_hands_over_nothing_and_gets_no_marker(tmp_path: Path) -> None:
+def test_home_without_any_of_them_hands_over_nothing_and_gets_no_marker(tmp_path: Path) -> None:
     assert hand_over(tmp_path) == hand_over(tmp_path / "missing") == ()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_that_stays_in_the_home_is_followed_and_a_home_may_be_a_link(home: Path, tmp_path: Path) -> None:
+def test_link_that_stays_in_the_home_is_followed_and_a_home_may_be_a_link(home: Path, tmp_path: Path) -> None:
     (home / "MEMORY.md").write_text("A third one.")
     (home / "SOUL.md").unlink()
     (home / "SOUL.md").symlink_to("MEMORY.md")
@@ -208,7 +208,7 @@ def test_a_link_that_stays_in_the_home_is_followed_and_a_home_may_be_a_link(home
     assert provider.texts["SOUL.md"] == "A third one."
 
 
-def test_a_file_of_the_largest_size_is_handed_over_without_its_byte_order_mark(home: Path) -> None:
+def test_file_of_the_largest_size_is_handed_over_without_its_byte_order_mark(home: Path) -> None:
     (home / "SOUL.md").write_bytes(b"\xef\xbb\xbf" + b"x" * (LIMIT - 3))
     provider = Provider()
     migrate_memory_files(home, BY_DIRECTORY, provider)
@@ -218,12 +218,12 @@ def test_a_file_of_the_largest_size_is_handed_over_without_its_byte_order_mark(h
 # Once
 
 
-def test_a_second_time_nothing_is_handed_over(home: Path) -> None:
+def test_second_time_nothing_is_handed_over(home: Path) -> None:
     assert len(hand_over(home)) == 3
     assert hand_over(home) == hand_over(home) == ()
 
 
-def test_a_changed_file_is_handed_over_again_alone_and_one_that_moved_is_not(home: Path) -> None:
+def test_changed_file_is_handed_over_again_alone_and_one_that_moved_is_not(home: Path) -> None:
     hand_over(home)
     (home / "SOUL.md").write_text("Speak briefly.\n")
     (home / "memories" / "USER.md").rename(home / "USER.md")
@@ -246,7 +246,7 @@ def test_after_an_error_of_the_provider_everything_comes_again(home: Path) -> No
     assert len(hand_over(home)) == 3
 
 
-def test_an_error_later_on_leaves_what_was_marked_before(home: Path) -> None:
+def test_error_later_on_leaves_what_was_marked_before(home: Path) -> None:
     hand_over(home)
     (home / "SOUL.md").write_text("Speak briefly.\n")
     with pytest.raises(ConnectionError):
@@ -254,7 +254,7 @@ def test_an_error_later_on_leaves_what_was_marked_before(home: Path) -> None:
     assert hand_over(home) == ("SOUL.md",)
 
 
-def test_the_marker_holds_hashes_alone_and_is_for_the_owner(home: Path) -> None:
+def test_marker_holds_hashes_alone_and_is_for_the_owner(home: Path) -> None:
     hand_over(home, into="notes/garden")
     marks = json.loads((home / MARKER).read_text())
     assert len(marks) == 3
@@ -263,7 +263,7 @@ def test_the_marker_holds_hashes_alone_and_is_for_the_owner(home: Path) -> None:
     assert [one.name for one in home.iterdir() if one.name.startswith(".")] == [MARKER]
 
 
-def test_the_marker_stays_bounded_and_forgets_the_oldest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marker_stays_bounded_and_forgets_the_oldest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_file_import, "_REMEMBERED", 6)
     for into in ("one", "two", "three"):
         hand_over(home, into=into)
@@ -272,7 +272,7 @@ def test_the_marker_stays_bounded_and_forgets_the_oldest(home: Path, monkeypatch
     assert len(hand_over(home, into="one")) == 3
 
 
-def test_the_fullest_marker_is_still_read(home: Path) -> None:
+def test_fullest_marker_is_still_read(home: Path) -> None:
     marks = [f"{number:064x}" for number in range(10_000)]
     (home / MARKER).write_text(json.dumps(marks))
     assert len(hand_over(home)) == 3

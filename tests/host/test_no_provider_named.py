@@ -73,7 +73,7 @@ def test_every_provider_that_hermes_brings_along_is_looked_for() -> None:
         ("zep/__init__.py", ""),
     ],
 )
-def test_a_name_that_is_planted_is_found(tmp_path: Path, where: str, text: str) -> None:
+def test_name_that_is_planted_is_found(tmp_path: Path, where: str, text: str) -> None:
     planted = tmp_path / where
     planted.parent.mkdir(parents=True, exist_ok=True)
     planted.write_text(text)
@@ -83,7 +83,7 @@ def test_a_name_that_is_planted_is_found(tmp_path: Path, where: str, text: str) 
     assert {one.partition(":")[0] for one in found} == {where}
 
 
-def test_a_planted_name_of_a_provider_that_only_hermes_knows_is_found(tmp_path: Path) -> None:
+def test_planted_name_of_a_provider_that_only_hermes_knows_is_found(tmp_path: Path) -> None:
     (tmp_path / "cache.py").write_text("if provider == 'Brandnew': ...")
     assert _named(tmp_path, KNOWN) == []
     assert _named(tmp_path, KNOWN | {"brandnew"}) == ["cache.py: brandnew"]

@@ -120,7 +120,7 @@ def _env(home: Path, text: str, mode: int = 0o600) -> Path:
         {"key": "a", "env_var": "HERMES_HOME"},
     ],
 )
-def test_a_schema_that_cannot_be_asked_is_refused_before_any_question(home: Path, schema: dict[str, Any]) -> None:
+def test_schema_that_cannot_be_asked_is_refused_before_any_question(home: Path, schema: dict[str, Any]) -> None:
     asked = Asked()
     with pytest.raises(ProviderRefused):
         _set_up(home, Provider(schema), asked)
@@ -129,7 +129,7 @@ def test_a_schema_that_cannot_be_asked_is_refused_before_any_question(home: Path
 
 
 @pytest.mark.parametrize("schema", [None, "fields", {"key": "a"}, [{"key": str(n)} for n in range(101)]])
-def test_a_schema_that_is_no_list_of_fields_is_refused(home: Path, schema: Any) -> None:
+def test_schema_that_is_no_list_of_fields_is_refused(home: Path, schema: Any) -> None:
     provider = Provider()
     provider.schema = schema
     with pytest.raises(ProviderRefused):
@@ -166,7 +166,7 @@ def test_variables_that_only_begin_like_forbidden_ones_are_allowed(home: Path, n
         ({"key": "a", "env_var": "NOTES_URL"}, "x${PATH:-y}"),
     ],
 )
-def test_an_answer_that_is_wrong_three_times_ends_set_up_with_nothing_written(
+def test_answer_that_is_wrong_three_times_ends_set_up_with_nothing_written(
     home: Path, field: dict[str, Any], answer: str
 ) -> None:
     provider, asked = Provider(field), Asked(a=answer)
@@ -178,7 +178,7 @@ def test_an_answer_that_is_wrong_three_times_ends_set_up_with_nothing_written(
     assert answer == "" or field.get("choices") or answer not in str(caught.value)
 
 
-def test_a_wrong_answer_is_asked_again_with_the_reason(home: Path) -> None:
+def test_wrong_answer_is_asked_again_with_the_reason(home: Path) -> None:
     asked = Asked(port=["many", "81"])
     outcome = _set_up(home, Provider({"key": "port", "default": 80}), asked)
     assert outcome.values == {"port": 81}
@@ -188,7 +188,7 @@ def test_a_wrong_answer_is_asked_again_with_the_reason(home: Path) -> None:
 # What is asked
 
 
-def test_a_field_is_asked_only_when_its_condition_holds(home: Path) -> None:
+def test_field_is_asked_only_when_its_condition_holds(home: Path) -> None:
     schema: list[dict[str, Any]] = [
         {"key": "mode", "choices": ["cloud", "local"], "default": "cloud"},
         {"key": "url", "default": "https://cloud", "when": {"mode": "cloud"}},
@@ -201,7 +201,7 @@ def test_a_field_is_asked_only_when_its_condition_holds(home: Path) -> None:
     assert outcome.values == {"mode": "local", "url": "http://local"}
 
 
-def test_a_condition_on_yes_or_no_holds_for_either_way_to_write_it(home: Path) -> None:
+def test_condition_on_yes_or_no_holds_for_either_way_to_write_it(home: Path) -> None:
     schema: list[dict[str, Any]] = [
         {"key": "on", "default": False},
         {"key": "size", "default": 3, "when": {"on": "true"}},
@@ -209,7 +209,7 @@ def test_a_condition_on_yes_or_no_holds_for_either_way_to_write_it(home: Path) -
     assert _set_up(home, Provider(*schema), Asked(on="yes")).values == {"on": True, "size": 3}
 
 
-def test_a_default_follows_from_another_answer(home: Path) -> None:
+def test_default_follows_from_another_answer(home: Path) -> None:
     follows = {"field": "maker", "map": {"a": "a-small", "b": "b-small"}}
     schema: list[dict[str, Any]] = [
         {"key": "maker", "default": "a"},
@@ -219,7 +219,7 @@ def test_a_default_follows_from_another_answer(home: Path) -> None:
     assert _set_up(home, Provider(*schema), Asked(maker="c")).values["model"] == "other"
 
 
-def test_what_was_set_before_is_the_default(home: Path) -> None:
+def test_value_set_before_is_the_default(home: Path) -> None:
     _env(home, "NOTES_URL=http://kept\nNOTES_MOST=9\nNOTES_LEAST=few\n")
     schema: list[dict[str, Any]] = [
         {"key": "port", "default": 80},
@@ -246,7 +246,7 @@ def test_what_was_set_before_is_the_default(home: Path) -> None:
         (5, "5", 5),
     ],
 )
-def test_an_answer_has_the_type_of_the_default(home: Path, default: Any, answer: str, value: Any) -> None:
+def test_answer_has_the_type_of_the_default(home: Path, default: Any, answer: str, value: Any) -> None:
     got = _set_up(home, Provider({"key": "a", "default": default}), Asked(a=answer)).values["a"]
     assert (got, type(got)) == (value, type(value))
 
@@ -257,7 +257,7 @@ def test_choices_keep_their_type(home: Path) -> None:
     assert _set_up(home, Provider(field)).values == {"a": 1}
 
 
-def test_an_empty_answer_is_left_out(home: Path) -> None:
+def test_empty_answer_is_left_out(home: Path) -> None:
     provider = Provider({"key": "a"}, {"key": "b", "default": "x"})
     assert _set_up(home, provider).values == {"b": "x"}
     assert provider.saved == {"b": "x"}
@@ -269,7 +269,7 @@ def test_where_to_get_a_key_is_said(home: Path) -> None:
     assert asked.texts == ["Key of notes (https://notes.example)"]
 
 
-def test_a_provider_without_a_schema_needs_nothing(home: Path) -> None:
+def test_provider_without_a_schema_needs_nothing(home: Path) -> None:
     class Bare:
         name = "bare"
 
@@ -277,7 +277,7 @@ def test_a_provider_without_a_schema_needs_nothing(home: Path) -> None:
     assert not home.exists()
 
 
-def test_a_provider_that_sets_itself_up_is_asked_nothing(home: Path) -> None:
+def test_provider_that_sets_itself_up_is_asked_nothing(home: Path) -> None:
     class Own(Provider):
         def post_setup(self, hermes_home: str, config: dict[str, Any]) -> None:
             config["memory"]["provider"] = hermes_home
@@ -313,7 +313,7 @@ class Silent(MemoryProvider):
 
 
 @pytest.mark.parametrize("hermes", [True, False])
-def test_what_a_provider_without_a_save_config_of_its_own_does_not_keep_is_named(
+def test_value_that_a_provider_without_save_config_does_not_keep_is_named(
     monkeypatch: pytest.MonkeyPatch, home: Path, hermes: bool
 ) -> None:
     base: Any = type("MemoryProvider", (), {"save_config": lambda *_: None})
@@ -326,12 +326,12 @@ def test_what_a_provider_without_a_save_config_of_its_own_does_not_keep_is_named
     assert set(done.variables) == {"SILENT_URL", "SILENT_TOKEN"}
 
 
-def test_a_provider_that_saves_loses_nothing(home: Path) -> None:
+def test_provider_that_saves_loses_nothing(home: Path) -> None:
     done = _set_up(home, Provider({"key": "colour", "default": "blue"}))
     assert (dict(done.values), done.lost) == ({"colour": "blue"}, ())
 
 
-def test_a_set_up_of_its_own_that_fails_is_named(home: Path) -> None:
+def test_set_up_of_its_own_that_fails_is_named(home: Path) -> None:
     class Own(Provider):
         def post_setup(self, hermes_home: str, config: dict[str, Any]) -> None:
             raise SystemExit("no terminal")
@@ -365,14 +365,14 @@ def test_secrets_go_to_a_file_for_the_owner_alone_and_nowhere_else(home: Path) -
 @pytest.mark.parametrize(
     ("provider", "key", "variable"), [("notes", "api-key", "NOTES_API_KEY"), ("3d notes", "k", "_3D_NOTES_K")]
 )
-def test_a_secret_without_a_variable_gets_one(home: Path, provider: str, key: str, variable: str) -> None:
+def test_secret_without_a_variable_gets_one(home: Path, provider: str, key: str, variable: str) -> None:
     given = Provider({"key": key, "secret": True})
     given.name = provider
     _set_up(home, given, Asked(**{key: "k"}))
     assert env_file.read(home) == {variable: "k"}
 
 
-def test_a_setting_with_a_variable_goes_both_ways(home: Path) -> None:
+def test_setting_with_a_variable_goes_both_ways(home: Path) -> None:
     provider = Provider({"key": "port", "default": 80, "env_var": "NOTES_PORT"})
     _set_up(home, provider)
     assert env_file.read(home) == {"NOTES_PORT": "80"}
@@ -380,7 +380,7 @@ def test_a_setting_with_a_variable_goes_both_ways(home: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["file", "environment"])
-def test_an_empty_answer_keeps_a_secret_that_is_set(home: Path, where: str) -> None:
+def test_empty_answer_keeps_a_secret_that_is_set(home: Path, where: str) -> None:
     if where == "file":
         _env(home, "NOTES_API_KEY='old one'\n")
     environment = {"NOTES_API_KEY": "old one"} if where == "environment" else {}
@@ -392,7 +392,7 @@ def test_an_empty_answer_keeps_a_secret_that_is_set(home: Path, where: str) -> N
 
 
 @pytest.mark.requirement("setup-secrets-0600")
-def test_a_file_that_others_could_read_is_closed(home: Path) -> None:
+def test_file_that_others_could_read_is_closed(home: Path) -> None:
     path = _env(home, "OTHER=1\n", mode=0o644)
     assert _set_up(home, Provider(KEY), Asked(api_key="k")).tightened
     assert path.stat().st_mode & 0o777 == 0o600
@@ -401,7 +401,7 @@ def test_a_file_that_others_could_read_is_closed(home: Path) -> None:
 
 
 @pytest.mark.requirement("setup-secrets-0600")
-def test_a_file_that_is_a_link_is_refused(home: Path, tmp_path: Path) -> None:
+def test_file_that_is_a_link_is_refused(home: Path, tmp_path: Path) -> None:
     home.mkdir()
     (tmp_path / "elsewhere").write_text("A=1\n")
     (home / ".env").symlink_to(tmp_path / "elsewhere")
@@ -412,7 +412,7 @@ def test_a_file_that_is_a_link_is_refused(home: Path, tmp_path: Path) -> None:
     assert provider.saved is None
 
 
-def test_a_file_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_file_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     path = _env(home, "A=1\n")
     monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     with pytest.raises(ProviderUnavailable):
@@ -420,14 +420,14 @@ def test_a_file_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, home
     assert path.read_text() == "A=1\n"
 
 
-def test_a_link_is_no_matter_where_nothing_goes_to_the_file(home: Path, tmp_path: Path) -> None:
+def test_link_is_no_matter_where_nothing_goes_to_the_file(home: Path, tmp_path: Path) -> None:
     home.mkdir()
     (home / ".env").symlink_to(tmp_path / "elsewhere")
     assert _set_up(home, Provider({"key": "url", "default": "x"})).values == {"url": "x"}
 
 
 @pytest.mark.parametrize("kind", ["directory", "pipe", "bytes", "large"])
-def test_a_file_that_cannot_be_kept_as_it_is_is_refused(home: Path, kind: str) -> None:
+def test_file_that_cannot_be_kept_as_it_is_is_refused(home: Path, kind: str) -> None:
     home.mkdir()
     path = home / ".env"
     makes: dict[str, Callable[[], object]] = {
@@ -443,7 +443,7 @@ def test_a_file_that_cannot_be_kept_as_it_is_is_refused(home: Path, kind: str) -
 
 @pytest.mark.requirement("setup-secrets-0600")
 @pytest.mark.parametrize("there", [True, False])
-def test_a_provider_that_fails_to_save_leaves_the_secrets_as_they_were(home: Path, there: bool) -> None:
+def test_provider_that_fails_to_save_leaves_the_secrets_as_they_were(home: Path, there: bool) -> None:
     before = "# mine\nNOTES_API_KEY=old\n"
     if there:
         _env(home, before)
@@ -459,7 +459,7 @@ def test_a_provider_that_fails_to_save_leaves_the_secrets_as_they_were(home: Pat
     assert "PLANTED" not in str(caught.value) + repr(caught.value.__cause__) + repr(caught.value.__context__)
 
 
-def test_what_could_not_be_put_back_is_said(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_file_that_could_not_be_put_back_is_said(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     def broken(path: Path, data: bytes, *, new: bool) -> None:
         raise OSError(28, "No space left on device")
 
@@ -471,7 +471,7 @@ def test_what_could_not_be_put_back_is_said(monkeypatch: pytest.MonkeyPatch, hom
     assert "could not be put back" in caught.value.hint
 
 
-def test_a_full_disk_saves_neither_secrets_nor_settings(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_full_disk_saves_neither_secrets_nor_settings(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     def broken(path: Path, data: bytes, *, new: bool) -> None:
         raise OSError(28, "No space left on device")
 
@@ -532,7 +532,7 @@ def test_line_ends_stay_as_they_are() -> None:
     assert env_file.rewritten("A=1\r\nB=2\r\n", {"A": "3", "C": "4"}) == "A=3\r\nB=2\r\nC=4\r\n"
 
 
-def test_a_line_that_is_no_setting_is_kept_and_not_read(home: Path) -> None:
+def test_line_that_is_no_setting_is_kept_and_not_read(home: Path) -> None:
     _env(home, 'A=\'open\nB="x" y\n=z\nC\n\ufeffD=1\n')
     assert set(env_file.read(home)) == {"\ufeffD"}
     assert env_file.rewritten("A='open\n", {"A": "k"}) == "A='open\nA=k\n"

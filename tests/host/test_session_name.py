@@ -76,19 +76,19 @@ def meant(branch: str, peer: str, source: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.PER_SESSION, Strategy.PER_DIRECTORY, Strategy.PER_REPO])
-def test_a_session_of_which_nothing_is_known_is_refused_and_not_shared(strategy: Strategy) -> None:
+def test_session_of_which_nothing_is_known_is_refused_and_not_shared(strategy: Strategy) -> None:
     with pytest.raises(InvalidRequest) as refused:
         resolve_session(SessionSettings(strategy), session_id="")
     assert refused.value.reason == "invalid_request"
     assert refused.value.hint
 
 
-def test_an_empty_workspace_is_refused() -> None:
+def test_empty_workspace_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         resolve_session(SessionSettings(Strategy.GLOBAL, workspace=""), session_id=SESSION)
 
 
-def test_a_relative_path_is_refused_because_it_is_another_place_for_each_process() -> None:
+def test_relative_path_is_refused_because_it_is_another_place_for_each_process() -> None:
     with pytest.raises(InvalidRequest):
         resolve_session(DEFAULT, session_id=SESSION, directory=PurePosixPath("."))
     with pytest.raises(InvalidRequest):
@@ -100,7 +100,7 @@ def test_a_relative_path_is_refused_because_it_is_another_place_for_each_process
 
 @pytest.mark.requirement("session-title-first")
 @pytest.mark.parametrize("strategy", Strategy)
-def test_a_title_goes_before_the_gateway_key_and_every_strategy(strategy: Strategy) -> None:
+def test_title_goes_before_the_gateway_key_and_every_strategy(strategy: Strategy) -> None:
     named = resolve_session(
         SessionSettings(strategy),
         session_id=SESSION,
@@ -115,14 +115,14 @@ def test_a_title_goes_before_the_gateway_key_and_every_strategy(strategy: Strate
 
 @pytest.mark.requirement("session-gateway-key")
 @pytest.mark.parametrize("strategy", Strategy)
-def test_a_gateway_key_goes_before_every_strategy_and_reads_as_its_segments(strategy: Strategy) -> None:
+def test_gateway_key_goes_before_every_strategy_and_reads_as_its_segments(strategy: Strategy) -> None:
     settings = SessionSettings(strategy)
     named = resolve_session(settings, session_id=SESSION, gateway_key=KEY, directory=HERE, repository=ROOT)
     assert named == "agent-main-telegram-dm-8439114563"
 
 
 @pytest.mark.requirement("session-gateway-key")
-def test_a_chat_keeps_its_name_when_the_session_id_changes() -> None:
+def test_chat_keeps_its_name_when_the_session_id_changes() -> None:
     names = {resolve_session(SessionSettings(), session_id=one, gateway_key=KEY) for one in ("before", "after_new")}
     assert len(names) == 1
 
@@ -156,7 +156,7 @@ def test_global_gives_everything_of_a_workspace_one_name_and_another_workspace_a
     assert one == two != other
 
 
-def test_what_is_not_known_falls_back_to_something_narrower() -> None:
+def test_unknown_identity_falls_back_to_something_narrower() -> None:
     by_repository, by_directory = SessionSettings(Strategy.PER_REPO), SessionSettings(Strategy.PER_DIRECTORY)
     outside = resolve_session(by_repository, session_id=SESSION, directory=HERE)
     assert outside == resolve_session(by_directory, session_id=SESSION, directory=HERE)
@@ -165,23 +165,23 @@ def test_what_is_not_known_falls_back_to_something_narrower() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
-def test_a_blank_title_is_no_title(blank: str) -> None:
+def test_blank_title_is_no_title(blank: str) -> None:
     assert title_name(blank) == key_name(KEY)
 
 
-def test_a_title_of_only_symbols_is_a_title_and_does_not_fall_through() -> None:
+def test_title_of_only_symbols_is_a_title_and_does_not_fall_through() -> None:
     names = [title_name(one) for one in ("???", "!!!", "🌱")]
     assert all(re.fullmatch("title--[0-9a-f]{16}", one) for one in names)
     assert len({*names, key_name(KEY)}) == 4
 
 
-def test_a_title_is_the_same_however_its_accents_are_composed() -> None:
+def test_title_is_the_same_however_its_accents_are_composed() -> None:
     composed, decomposed = "Caf\u00e9", "Cafe\u0301"
     assert title_name(composed) == title_name(decomposed) == title_name(f"  {decomposed}\n")
     assert title_name("Cafe") != title_name(composed) != title_name("caf\u00e9")
 
 
-def test_a_gateway_key_is_compared_exactly_and_not_composed() -> None:
+def test_gateway_key_is_compared_exactly_and_not_composed() -> None:
     assert key_name("chat:caf\u00e9") != key_name("chat:cafe\u0301") != key_name("chat:caf\u00e9 ")
 
 
@@ -190,7 +190,7 @@ def test_a_gateway_key_is_compared_exactly_and_not_composed() -> None:
 
 @pytest.mark.requirement("session-peer-prefix")
 @pytest.mark.parametrize("branch", ["title", "gateway_key", "session_id", "directory", "repository", "workspace"])
-def test_the_peer_prefix_stands_before_the_name_on_every_branch(branch: str) -> None:
+def test_peer_prefix_stands_before_the_name_on_every_branch(branch: str) -> None:
     alone, with_peer, other = (name_of(branch, peer, "some:where") for peer in ("", "eri", "ana"))
     assert with_peer.startswith("eri--")
     assert other.startswith("ana--")
@@ -199,7 +199,7 @@ def test_the_peer_prefix_stands_before_the_name_on_every_branch(branch: str) -> 
 
 
 @pytest.mark.requirement("session-peer-prefix")
-def test_a_gateway_key_and_a_session_id_stay_plain_behind_a_plain_peer() -> None:
+def test_gateway_key_and_a_session_id_stay_plain_behind_a_plain_peer() -> None:
     settings = SessionSettings(Strategy.PER_SESSION, peer_prefix=True, peer_name="eri")
     assert key_name(KEY, settings) == "eri--agent-main-telegram-dm-8439114563"
     assert resolve_session(settings, session_id=SESSION) == f"eri--{SESSION}"
@@ -252,7 +252,7 @@ def test_no_key_gives_the_name_that_a_hash_gave_to_another(key: str) -> None:
 
 
 @pytest.mark.requirement("session-no-collision")
-def test_a_session_id_that_looks_like_a_hash_is_hashed_itself() -> None:
+def test_session_id_that_looks_like_a_hash_is_hashed_itself() -> None:
     # Behind a peer "a", the bare id would be the name of a title "a" whose hash it is.
     by_title = name_of("title", "", "a")
     assert by_title.startswith("a--")
@@ -294,7 +294,7 @@ def test_different_keys_have_different_names(keys: list[str]) -> None:
 
 @pytest.mark.requirement("session-sanitised")
 @given(REQUEST, st.integers(0, 300))
-def test_a_name_is_always_short_and_of_safe_characters_and_always_the_same(
+def test_name_is_always_short_and_of_safe_characters_and_always_the_same(
     request_: tuple[str, str, str], times: int
 ) -> None:
     branch, peer, source = request_
@@ -304,7 +304,7 @@ def test_a_name_is_always_short_and_of_safe_characters_and_always_the_same(
         assert name_of(branch, peer, longer) == name_of(branch, peer, longer)
 
 
-def test_the_hash_separates_its_parts() -> None:
+def test_hash_separates_its_parts() -> None:
     assert session_name.hash_name("a", "bc", shown="x") != session_name.hash_name("ab", "c", shown="x")
     assert (
         session_name.hash_name("b", "c", shown="x", peer="a").split("--")[-1]
@@ -312,7 +312,7 @@ def test_the_hash_separates_its_parts() -> None:
     )
 
 
-def test_a_name_does_not_change_between_releases() -> None:
+def test_name_does_not_change_between_releases() -> None:
     # A changed name would lose every chat's memory: these are fixed.
     assert key_name("a-b") == "a-b--af36d1bf7bdeb9ac"
     assert title_name("Trip to Rome") == "Trip-to-Rome--1ff6971a8dc258cf"
@@ -322,20 +322,20 @@ def test_a_name_does_not_change_between_releases() -> None:
 # Where a repository begins
 
 
-def test_a_repository_is_found_from_any_directory_in_it(tmp_path: Path) -> None:
+def test_repository_is_found_from_any_directory_in_it(tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "src" / "deep").mkdir(parents=True)
     assert repository_of(tmp_path / "repo") == repository_of(tmp_path / "repo/src/deep") == tmp_path / "repo"
 
 
-def test_a_work_tree_whose_git_is_a_file_is_a_repository_and_the_nearest_counts(tmp_path: Path) -> None:
+def test_work_tree_whose_git_is_a_file_is_a_repository_and_the_nearest_counts(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "tree" / "src").mkdir(parents=True)
     (tmp_path / "tree" / ".git").write_text("gitdir: elsewhere\n")
     assert repository_of(tmp_path / "tree" / "src") == tmp_path / "tree"
 
 
-def test_a_link_into_a_repository_leads_to_its_root(tmp_path: Path) -> None:
+def test_link_into_a_repository_leads_to_its_root(tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "src").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "repo" / "src")

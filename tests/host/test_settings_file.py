@@ -64,7 +64,7 @@ def replace_with(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe{\0}\0", b"[" * 100_000], ids=["cut", "utf-16", "deep"])
-def test_a_broken_edit_keeps_the_last_good_value_and_says_so_once(
+def test_broken_edit_keeps_the_last_good_value_and_says_so_once(
     path: Path, reads: Reads, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     path.write_text('{"peer": "eri"}')
@@ -77,7 +77,7 @@ def test_a_broken_edit_keeps_the_last_good_value_and_says_so_once(
     assert [(one.name, one.levelno) for one in caplog.records] == [("strongroom.host", logging.WARNING)]
 
 
-def test_a_broken_file_is_used_again_once_it_is_corrected(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_file_is_used_again_once_it_is_corrected(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     seen = [watched.value]
@@ -89,7 +89,7 @@ def test_a_broken_file_is_used_again_once_it_is_corrected(path: Path, caplog: py
     assert len(caplog.records) == 2
 
 
-def test_a_file_that_was_never_good_is_refused_and_not_guessed(path: Path, reads: Reads) -> None:
+def test_file_that_was_never_good_is_refused_and_not_guessed(path: Path, reads: Reads) -> None:
     path.write_text("{")
     watched = settled(path)
     for _ in range(3):
@@ -130,7 +130,7 @@ def test_settings_of_another_shape_are_broken_and_no_defect(path: Path) -> None:
     assert watched.broken
 
 
-def test_a_defect_of_the_parser_shows_at_each_look(path: Path) -> None:
+def test_defect_of_the_parser_shows_at_each_look(path: Path) -> None:
     def defect(text: str) -> str:
         raise ZeroDivisionError
 
@@ -142,7 +142,7 @@ def test_a_defect_of_the_parser_shows_at_each_look(path: Path) -> None:
             _ = watched.value
 
 
-def test_a_file_that_cannot_be_opened_keeps_the_last_good_value_and_is_tried_again(
+def test_file_that_cannot_be_opened_keeps_the_last_good_value_and_is_tried_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text('{"peer": "eri"}')
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_opened_keeps_the_last_good_value_and_is_tried_aga
     assert len(caplog.records) == 1
 
 
-def test_a_file_that_can_be_opened_again_unchanged_is_in_use_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_can_be_opened_again_unchanged_is_in_use_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     assert watched.value == {"peer": "eri"}
@@ -178,7 +178,7 @@ def test_a_file_that_can_be_opened_again_unchanged_is_in_use_again(path: Path, m
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["directory", "pipe"])
-def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path, make: Callable[[Path], None]) -> None:
+def test_special_file_is_not_waited_for_and_leaves_nothing_open(path: Path, make: Callable[[Path], None]) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     assert watched.value == {"peer": "eri"}
@@ -193,7 +193,7 @@ def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path
     assert (watched.value, watched.broken) == ({"peer": "eri"}, "")
 
 
-def test_a_file_that_is_too_large_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_is_too_large_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings_file, "LIMIT", 20)
     path.write_text('"' + "x" * 18 + '"')
     watched = settled(path)
@@ -206,7 +206,7 @@ def test_a_file_that_is_too_large_is_not_used(path: Path, monkeypatch: pytest.Mo
 # Looking without reading
 
 
-def test_an_unchanged_file_is_read_once_however_often_it_is_looked_at(path: Path, reads: Reads) -> None:
+def test_unchanged_file_is_read_once_however_often_it_is_looked_at(path: Path, reads: Reads) -> None:
     path.write_text('{"peer": "eri"}')
     parsed: list[str] = []
     watched = settled(path, lambda text: parsed.append(text) or parse(text))  # type: ignore[func-returns-value]
@@ -221,7 +221,7 @@ def test_nothing_is_read_before_the_first_look(path: Path, reads: Reads) -> None
     assert reads.count == 0
 
 
-def test_a_missing_file_is_an_empty_one_and_is_not_opened(path: Path, reads: Reads) -> None:
+def test_missing_file_is_an_empty_one_and_is_not_opened(path: Path, reads: Reads) -> None:
     watched = settled(path)
     first = watched.value
     assert first == {}
@@ -235,7 +235,7 @@ def test_a_missing_file_is_an_empty_one_and_is_not_opened(path: Path, reads: Rea
 @pytest.mark.parametrize(
     "edit", [lambda path, text: path.write_text(text), replace_with], ids=["written in place", "replaced"]
 )
-def test_an_edit_is_seen_at_the_next_look_with_one_reading(
+def test_edit_is_seen_at_the_next_look_with_one_reading(
     path: Path, reads: Reads, edit: Callable[[Path, str], None]
 ) -> None:
     path.write_text('{"peer": "eri"}')
@@ -247,7 +247,7 @@ def test_an_edit_is_seen_at_the_next_look_with_one_reading(
 
 
 @pytest.mark.parametrize("changed", ["st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_dev"])
-def test_a_change_of_any_part_of_the_status_is_enough(
+def test_change_of_any_part_of_the_status_is_enough(
     path: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     path.write_text('{"peer": "eri"}')
@@ -264,7 +264,7 @@ def test_a_change_of_any_part_of_the_status_is_enough(
     assert reads.count == 2
 
 
-def test_a_file_whose_status_changed_but_not_its_bytes_is_not_parsed_again(path: Path, reads: Reads) -> None:
+def test_file_whose_status_changed_but_not_its_bytes_is_not_parsed_again(path: Path, reads: Reads) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     first = watched.value
@@ -273,7 +273,7 @@ def test_a_file_whose_status_changed_but_not_its_bytes_is_not_parsed_again(path:
     assert reads.count == 2
 
 
-def test_a_file_that_goes_and_comes_back_is_seen_both_times(path: Path, reads: Reads) -> None:
+def test_file_that_goes_and_comes_back_is_seen_both_times(path: Path, reads: Reads) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     seen = [watched.value]
@@ -285,9 +285,7 @@ def test_a_file_that_goes_and_comes_back_is_seen_both_times(path: Path, reads: R
     assert reads.count == 2
 
 
-def test_a_file_that_comes_back_with_the_status_it_had_is_read_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_comes_back_with_the_status_it_had_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text('{"peer": "eri"}')
     watched = settled(path)
     assert watched.value == {"peer": "eri"}
@@ -301,7 +299,7 @@ def test_a_file_that_comes_back_with_the_status_it_had_is_read_again(
     assert watched.value == {"peer": "eri"}
 
 
-def test_an_edit_that_leaves_the_status_as_it_was_is_seen_while_the_file_is_young(
+def test_edit_that_leaves_the_status_as_it_was_is_seen_while_the_file_is_young(
     path: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path.write_text('{"peer": "eri"}')
@@ -322,7 +320,7 @@ def test_an_edit_that_leaves_the_status_as_it_was_is_seen_while_the_file_is_youn
     assert reads.count == 4
 
 
-def test_a_change_during_the_reading_is_seen_at_the_next_look(path: Path, reads: Reads) -> None:
+def test_change_during_the_reading_is_seen_at_the_next_look(path: Path, reads: Reads) -> None:
     path.write_text('{"peer": "eri"}')
 
     def slow(text: str) -> Any:
@@ -336,7 +334,7 @@ def test_a_change_during_the_reading_is_seen_at_the_next_look(path: Path, reads:
     assert reads.count == 2
 
 
-def test_a_byte_order_mark_is_not_part_of_the_settings(path: Path) -> None:
+def test_byte_order_mark_is_not_part_of_the_settings(path: Path) -> None:
     path.write_bytes(b'\xef\xbb\xbf{"peer": "eri"}')
     assert settled(path).value == {"peer": "eri"}
 
@@ -361,7 +359,7 @@ def test_threads_that_look_at_once_share_one_reading(path: Path, reads: Reads) -
 
 
 @pytest.mark.requirement("identity-keys")
-def test_a_signature_follows_edits_of_the_identity_and_nothing_else(path: Path, reads: Reads) -> None:
+def test_signature_follows_edits_of_the_identity_and_nothing_else(path: Path, reads: Reads) -> None:
     def identity(text: str) -> Identity:
         return Identity.parse(parse(text).get("identity", {}))
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
+from strongroom.host import User
 from strongroom.host.cache.settings_fingerprint import DEEPEST, fingerprint, plain
 
 KEY = bytes(32)
@@ -54,21 +55,21 @@ def _circle() -> object:
         _nested(DEEPEST + 1),
     ],
 )
-def test_what_is_not_json_is_refused(settings: object) -> None:
+def test_non_json_is_refused(settings: object) -> None:
     with pytest.raises(InvalidRequest) as caught:
         fingerprint(settings, KEY)
     assert caught.value.reason == "invalid_request"
     assert caught.value.hint
 
 
-def test_a_refusal_says_where_it_is_and_never_what_else_stands_there() -> None:
+def test_refusal_says_where_it_is_and_never_what_else_stands_there() -> None:
     with pytest.raises(InvalidRequest) as caught:
         fingerprint({"model": {"api_key": "sk-marked", "stop": [1, {"sk-marked"}]}}, KEY)
     assert "settings.model.stop[1]" in str(caught.value)
     assert "sk-marked" not in "".join([repr(caught.value), str(caught.value), *caught.value.__notes__])
 
 
-def test_the_deepest_settings_are_accepted() -> None:
+def test_deepest_settings_are_accepted() -> None:
     assert len(fingerprint(_nested(DEEPEST), KEY)) == 32
 
 
@@ -91,7 +92,7 @@ def test_settings_that_differ_have_other_fingerprints(one: object, other: object
     assert fingerprint(one, KEY) != fingerprint(other, KEY)
 
 
-def test_the_order_of_keys_and_the_kind_of_mapping_or_list_do_not_matter() -> None:
+def test_order_of_keys_and_the_kind_of_mapping_or_list_do_not_matter() -> None:
     plain = fingerprint({"a": 1, "b": [1, 2]}, KEY)
     assert fingerprint({"b": (1, 2), "a": 1}, KEY) == plain
     assert fingerprint(MappingProxyType({"b": [1, 2], "a": 1}), KEY) == plain
@@ -118,7 +119,7 @@ class _Number(int):
         raise KeyboardInterrupt
 
 
-def test_a_text_or_number_of_another_class_is_a_plain_one() -> None:
+def test_text_or_number_of_another_class_is_a_plain_one() -> None:
     class Settings(UserDict[str, object]):
         def items(self) -> Any:
             return [(_Armed("model"), [_Armed("large"), _Number(3)])]
@@ -129,3 +130,9 @@ def test_a_text_or_number_of_another_class_is_a_plain_one() -> None:
 
 def test_another_key_gives_another_fingerprint() -> None:
     assert fingerprint({"api_key": "guess"}, KEY) != fingerprint({"api_key": "guess"}, bytes([1]) * 32)
+
+
+@pytest.mark.requirement("cache-two-users")
+def test_two_halves_of_a_pair_are_not_the_sign_they_would_make() -> None:
+    whole, halves = User("\U0001f600"), User("\ud83d\ude00")
+    assert fingerprint([whole.id], KEY) != fingerprint([halves.id], KEY)

@@ -40,7 +40,7 @@ def _append(word: str) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("step", ["open", "fsync", "replace"])
-def test_a_step_that_fails_leaves_the_old_text_and_no_draft(
+def test_step_that_fails_leaves_the_old_text_and_no_draft(
     path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     real = getattr(os, step)
@@ -68,7 +68,7 @@ def _change_without_room(pipe: Connection, path: Path) -> None:
         pipe.send(error.reason)
 
 
-def test_a_write_that_the_system_cuts_off_leaves_the_old_text(path: Path) -> None:
+def test_write_that_the_system_cuts_off_leaves_the_old_text(path: Path) -> None:
     child = Process(_change_without_room, path)
     assert child.pipe.recv() == "store_unavailable"
     child.kill()
@@ -77,7 +77,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_old_text(path: Path) -> Non
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
-def test_what_is_no_file_is_named_and_left_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_non_file_is_named_and_left_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "notes.md")
     file = TextFile(tmp_path / "notes.md")
     with pytest.raises(StoreUnavailable):
@@ -87,7 +87,7 @@ def test_what_is_no_file_is_named_and_left_alone(tmp_path: Path, make: Callable[
     assert not (tmp_path / "notes.md").is_file()
 
 
-def test_a_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+def test_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "place").write_text("something else")
     file = TextFile(tmp_path / "place" / "notes.md")
     with pytest.raises(StoreUnavailable):
@@ -97,7 +97,7 @@ def test_a_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
     assert (tmp_path / "place").read_text() == "something else"
 
 
-def test_a_text_that_is_not_utf8_is_left_as_it_is(path: Path) -> None:
+def test_text_that_is_not_utf8_is_left_as_it_is(path: Path) -> None:
     path.write_bytes("Grüße".encode("latin-1"))
     for call in (TextFile(path).read, lambda: TextFile(path).change(lambda _: NEW)):
         with pytest.raises(StoreUnavailable):
@@ -105,7 +105,7 @@ def test_a_text_that_is_not_utf8_is_left_as_it_is(path: Path) -> None:
     assert path.read_bytes() == "Grüße".encode("latin-1")
 
 
-def test_a_file_that_is_too_large_is_left_as_it_is(path: Path) -> None:
+def test_file_that_is_too_large_is_left_as_it_is(path: Path) -> None:
     path.write_bytes(b"x" * (MOST_BYTES + 1))
     with pytest.raises(InvalidRequest):
         TextFile(path).change(lambda _: NEW)
@@ -114,7 +114,7 @@ def test_a_file_that_is_too_large_is_left_as_it_is(path: Path) -> None:
     assert len(TextFile(path).read()) == MOST_BYTES
 
 
-def test_an_edit_that_raises_changes_nothing(path: Path) -> None:
+def test_edit_that_raises_changes_nothing(path: Path) -> None:
     def edit(_: str) -> str:
         raise InvalidRequest("no")
 
@@ -125,7 +125,7 @@ def test_an_edit_that_raises_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [lambda path: path.write_text("by hand"), Path.unlink])
-def test_what_somebody_saved_in_the_meantime_is_not_overwritten(path: Path, save: Callable[[Path], object]) -> None:
+def test_text_saved_in_the_meantime_is_not_overwritten(path: Path, save: Callable[[Path], object]) -> None:
     def edit(_: str) -> str:
         save(path)
         return NEW
@@ -136,7 +136,7 @@ def test_what_somebody_saved_in_the_meantime_is_not_overwritten(path: Path, save
     assert ".notes.md.draft" not in _names(path.parent)
 
 
-def test_a_lock_that_is_never_freed_is_not_waited_for_without_end(path: Path) -> None:
+def test_lock_that_is_never_freed_is_not_waited_for_without_end(path: Path) -> None:
     with open(path.with_name("notes.md.lock"), "w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(StoreUnavailable):
@@ -146,7 +146,7 @@ def test_a_lock_that_is_never_freed_is_not_waited_for_without_end(path: Path) ->
     assert path.read_text() == NEW
 
 
-def test_a_rename_that_may_not_last_is_not_called_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rename_that_may_not_last_is_not_called_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.fsync
     calls: list[int] = []
 
@@ -187,7 +187,7 @@ def _killed_at(pipe: Connection, path: Path, step: str, after: bool) -> None:
     ("step", "after", "left"),
     [("fsync", False, OLD), ("fsync", True, OLD), ("replace", False, OLD), ("replace", True, NEW)],
 )
-def test_a_process_killed_while_it_writes_leaves_the_old_text_or_the_new(
+def test_process_killed_while_it_writes_leaves_the_old_text_or_the_new(
     path: Path, step: str, after: bool, left: str
 ) -> None:
     child = Process(_killed_at, path, step, after)
@@ -219,7 +219,7 @@ def test_files_and_directories_are_for_the_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / "above").stat().st_mode & 0o777 == 0o700
 
 
-def test_an_open_file_becomes_the_owners_alone_when_it_is_changed(path: Path) -> None:
+def test_open_file_becomes_the_owners_alone_when_it_is_changed(path: Path) -> None:
     path.chmod(0o644)
     TextFile(path).change(lambda _: NEW)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -230,7 +230,7 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
     assert _names(tmp_path) == set()
 
 
-def test_the_same_text_is_not_written_again(path: Path) -> None:
+def test_same_text_is_not_written_again(path: Path) -> None:
     before = path.stat()
     TextFile(path).change(lambda text: text)
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -243,7 +243,7 @@ def test_text_comes_back_to_the_letter(path: Path) -> None:
         assert path.read_bytes() == text.encode()
 
 
-def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+def test_symbolic_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "real.md").write_text(OLD)
     link = tmp_path / "notes.md"

@@ -72,33 +72,31 @@ def tool(name: Any = "recall", **more: Any) -> dict[str, Any]:
         {"type": "function", "function": {"description": "wrapped, no name"}},
     ],
 )
-def test_a_tool_that_is_not_sound_is_left_out_and_the_next_is_there(
-    given: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tool_that_is_not_sound_is_left_out_and_the_next_is_there(given: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     assert names(offering(given, tool("good"))) == ["good"]
     assert "recorder" in caplog.text
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_does_not_know_makes_a_tool_unsound(number: float) -> None:
+def test_number_that_json_does_not_know_makes_a_tool_unsound(number: float) -> None:
     assert names(offering(tool(parameters={"type": "object", "properties": {"a": {"default": number}}}))) == []
 
 
-def test_a_tool_that_holds_itself_is_left_out() -> None:
+def test_tool_that_holds_itself_is_left_out() -> None:
     endless: dict[str, Any] = {"type": "object"}
     endless["properties"] = {"a": endless}
     assert names(offering(tool(parameters=endless), tool("good"))) == ["good"]
 
 
-def test_a_tool_that_nests_without_end_is_left_out() -> None:
+def test_tool_that_nests_without_end_is_left_out() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
     assert names(offering(tool(parameters={"type": "object", "properties": deep}), tool("good"))) == ["good"]
 
 
-def test_a_tool_too_large_for_any_model_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_tool_too_large_for_any_model_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert names(offering(tool(description="x" * 10_000_000), tool("good"))) == ["good"]
     assert len(caplog.text) < 10_000
 
@@ -112,12 +110,12 @@ def test_half_a_surrogate_pair_does_not_reach_the_models_api() -> None:
     json.dumps(schemas, ensure_ascii=False).encode()
 
 
-def test_a_wrapped_tool_is_unwrapped() -> None:
+def test_wrapped_tool_is_unwrapped() -> None:
     schemas, _ = tool_registry.gather_tools([offering({"type": "function", "function": tool("wrapped")})], (), PATIENCE)
     assert schemas == [tool("wrapped")]
 
 
-def test_what_is_missing_is_filled_in_and_the_rest_stays() -> None:
+def test_missing_key_of_a_tool_is_filled_in_and_the_rest_stays() -> None:
     schemas, _ = tool_registry.gather_tools([offering({"name": "bare", "strict": True})], (), PATIENCE)
     assert schemas == [
         {"name": "bare", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": True}
@@ -131,11 +129,11 @@ def test_parameters_without_a_type_are_those_of_an_object() -> None:
     assert schemas[0]["parameters"]["type"] == "object"
 
 
-def test_a_mapping_of_another_kind_is_as_good_as_a_dict() -> None:
+def test_mapping_of_another_kind_is_as_good_as_a_dict() -> None:
     assert names(offering(MappingProxyType(tool("proxied")))) == ["proxied"]
 
 
-def test_a_name_is_given_once_and_the_first_has_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_name_is_given_once_and_the_first_has_it(caplog: pytest.LogCaptureFixture) -> None:
     first, second = offering(tool("a"), tool("a"), name="first"), offering(tool("a"), tool("b"), name="second")
     schemas, routes = tool_registry.gather_tools([first, second], (), PATIENCE)
     assert [schema["name"] for schema in schemas] == ["a", "b"]
@@ -143,12 +141,12 @@ def test_a_name_is_given_once_and_the_first_has_it(caplog: pytest.LogCaptureFixt
     assert "second" in caplog.text
 
 
-def test_the_runtimes_own_names_are_never_given() -> None:
+def test_runtimes_own_names_are_never_given() -> None:
     assert names(offering(tool("terminal"), tool("b")), reserved=("terminal",)) == ["b"]
 
 
 @pytest.mark.parametrize("answer", [None, 7, "tools", {"name": "x"}, {"a"}, iter([TOOL])])
-def test_an_answer_that_is_no_list_means_no_tools(answer: Any) -> None:
+def test_answer_that_is_no_list_means_no_tools(answer: Any) -> None:
     provider = IsolatedProvider(Garbage(answer), "garbage", Workers("w", 1), Path("home"))  # type: ignore[arg-type]
     assert tool_registry.gather_tools([provider], (), PATIENCE) == ([], {})
 
@@ -164,7 +162,7 @@ class Evil(dict[str, Any]):
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_schema_that_raises_when_it_is_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_schema_that_raises_when_it_is_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert names(offering(Evil(TOOL), tool("good"))) == ["good"]
     assert MARKED not in caplog.text
 
@@ -180,12 +178,12 @@ class EvilList(list[Any]):
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_list_that_raises_when_it_is_read_means_no_tools() -> None:
+def test_list_that_raises_when_it_is_read_means_no_tools() -> None:
     provider = IsolatedProvider(Garbage(EvilList([TOOL])), "garbage", Workers("w", 1), Path("home"))  # type: ignore[arg-type]
     assert tool_registry.gather_tools([provider], (), PATIENCE) == ([], {})
 
 
-def test_a_later_change_by_the_provider_changes_no_tool() -> None:
+def test_later_change_by_the_provider_changes_no_tool() -> None:
     mine = tool("mine", parameters={"type": "object", "properties": {}})
     schemas, _ = tool_registry.gather_tools([offering(mine)], (), PATIENCE)
     mine["name"] = "other"
@@ -211,7 +209,7 @@ def test_any_answer_gives_strict_json_or_a_reason(given: Any) -> None:
 # Through a manager
 
 
-def test_the_built_in_tool_comes_first_and_cannot_be_taken(tmp_path: Path) -> None:
+def test_built_in_tool_comes_first_and_cannot_be_taken(tmp_path: Path) -> None:
     seen = Seen()
     provider = Recorder(seen, {"get_tool_schemas": [tool("memory"), tool("recall")]})
     with hosted(tmp_path, provider) as host:
@@ -223,7 +221,7 @@ def test_the_built_in_tool_comes_first_and_cannot_be_taken(tmp_path: Path) -> No
         assert memory.builtin.read("memory").entries == ("mine",)
 
 
-def test_a_call_goes_to_the_one_who_has_the_tool(tmp_path: Path) -> None:
+def test_call_goes_to_the_one_who_has_the_tool(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, Recorder(seen)) as host:
         memory = host.manager(session())
@@ -232,7 +230,7 @@ def test_a_call_goes_to_the_one_who_has_the_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "terminal", "handle_tool_call", "__class__"])
-def test_an_unknown_tool_is_answered_with_an_error_in_json(tmp_path: Path, name: str) -> None:
+def test_unknown_tool_is_answered_with_an_error_in_json(tmp_path: Path, name: str) -> None:
     seen = Seen()
     with hosted(tmp_path, Recorder(seen), reserved_tools=["terminal"]) as host:
         memory = host.manager(session())
@@ -241,7 +239,7 @@ def test_an_unknown_tool_is_answered_with_an_error_in_json(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("answer", [None, 7, {"a": 1}, b"x", ["x"]])
-def test_an_answer_that_is_no_text_becomes_an_error_in_json(tmp_path: Path, answer: Any) -> None:
+def test_answer_that_is_no_text_becomes_an_error_in_json(tmp_path: Path, answer: Any) -> None:
     provider = Garbage(answer, but=("is_available", "initialize"))
     provider.get_tool_schemas = lambda: [TOOL]  # type: ignore[attr-defined]
     with hosted(tmp_path, provider) as host:

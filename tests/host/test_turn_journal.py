@@ -115,7 +115,7 @@ def test_turns_that_were_taken_do_not_come_back(place: Path) -> None:
     assert left(place) == ["0", "2", "4"]
 
 
-def test_a_journal_with_nothing_left_leaves_no_file(place: Path) -> None:
+def test_journal_with_nothing_left_leaves_no_file(place: Path) -> None:
     journal = opened(place)
     journal.taken(journal.append(turn()))
     journal.close()
@@ -123,7 +123,7 @@ def test_a_journal_with_nothing_left_leaves_no_file(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_a_closed_journal_refuses_turns_and_keeps_those_it_has(place: Path) -> None:
+def test_closed_journal_refuses_turns_and_keeps_those_it_has(place: Path) -> None:
     journal = opened(place)
     number = journal.append(turn("kept"))
     journal.close()
@@ -133,7 +133,7 @@ def test_a_closed_journal_refuses_turns_and_keeps_those_it_has(place: Path) -> N
     assert left(place) == ["kept"]
 
 
-def test_what_was_handed_over_from_remains_does_not_come_again(place: Path) -> None:
+def test_turn_handed_over_from_remains_does_not_come_again(place: Path) -> None:
     kept(place, "a", "b", "c")
     with find_left_behind(place, KEY) as found:
         found[0].taken(2)
@@ -144,7 +144,7 @@ def test_what_was_handed_over_from_remains_does_not_come_again(place: Path) -> N
     assert list(place.iterdir()) == []
 
 
-def test_a_crash_in_the_middle_of_handing_over_forgets_no_mark(place: Path) -> None:
+def test_crash_in_the_middle_of_handing_over_forgets_no_mark(place: Path) -> None:
     kept(place, "a", "b", "c")
     with suppress(RuntimeError), find_left_behind(place, KEY) as found:
         found[0].taken(1)
@@ -153,7 +153,7 @@ def test_a_crash_in_the_middle_of_handing_over_forgets_no_mark(place: Path) -> N
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_turn_cut_short_at_any_byte_costs_only_itself(place: Path) -> None:
+def test_turn_cut_short_at_any_byte_costs_only_itself(place: Path) -> None:
     file = kept(place, "a", "b")
     data = file.read_bytes()
     first = len(frames(data)[0])
@@ -181,7 +181,7 @@ def test_turns_taken_after_a_torn_tail_are_marked_where_they_can_be_read(place: 
     assert left(place) == ["b"]
 
 
-def test_the_turns_of_several_hosts_come_back_oldest_host_first(place: Path) -> None:
+def test_turns_of_several_hosts_come_back_oldest_host_first(place: Path) -> None:
     for run in ("01B", "01A", "01C"):
         kept(place, run, run=run)
     assert left(place) == ["01A", "01B", "01C"]
@@ -190,7 +190,7 @@ def test_the_turns_of_several_hosts_come_back_oldest_host_first(place: Path) -> 
 # Damage and attack
 
 
-def test_a_flipped_bit_anywhere_never_changes_or_adds_a_turn(place: Path) -> None:
+def test_flipped_bit_anywhere_never_changes_or_adds_a_turn(place: Path) -> None:
     file = kept(place, "a", "b")
     data = file.read_bytes()
     for place_of_bit in range(0, len(data) * 8, 5):
@@ -206,7 +206,7 @@ def test_a_flipped_bit_anywhere_never_changes_or_adds_a_turn(place: Path) -> Non
             aside.unlink()
 
 
-def test_a_damaged_journal_is_set_aside_and_never_deleted(place: Path) -> None:
+def test_damaged_journal_is_set_aside_and_never_deleted(place: Path) -> None:
     file = kept(place, "a")
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
@@ -236,7 +236,7 @@ def test_turns_taken_from_a_damaged_journal_do_not_come_at_every_start(place: Pa
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_other(
+def test_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_other(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = kept(place, "a", "b", run="01")
@@ -257,7 +257,7 @@ def test_a_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_second_damage_destroys_nothing_that_was_not_set_aside(place: Path) -> None:
+def test_second_damage_destroys_nothing_that_was_not_set_aside(place: Path) -> None:
     file = kept(place, "a", "b", "c", "d")
     whole = file.read_bytes()
     heads = [whole.index(frame) for frame in frames(whole)]
@@ -271,7 +271,7 @@ def test_a_second_damage_destroys_nothing_that_was_not_set_aside(place: Path) ->
     assert all(any(frame[20:] in one for one in aside) for frame in frames(whole)[2:])
 
 
-def test_a_record_that_does_not_open_costs_no_later_turn(place: Path) -> None:
+def test_record_that_does_not_open_costs_no_later_turn(place: Path) -> None:
     file = kept(place, "a", "b", "c")
     data = file.read_bytes()
     spoilt = data.index(frames(data)[1]) + 40
@@ -286,7 +286,7 @@ def test_a_record_that_does_not_open_costs_no_later_turn(place: Path) -> None:
 
 @pytest.mark.requirement("host-sync-durable")
 @pytest.mark.parametrize("kind", ["directory", "pipe", "link", "nowhere"])
-def test_what_is_no_file_holds_up_no_other(place: Path, tmp_path: Path, kind: str) -> None:
+def test_non_file_holds_up_no_other(place: Path, tmp_path: Path, kind: str) -> None:
     kept(place, "a", run="02")
     odd = file_of(place, "01")
     if kind == "directory":
@@ -299,7 +299,7 @@ def test_what_is_no_file_holds_up_no_other(place: Path, tmp_path: Path, kind: st
     assert left(place) == ["a"]
 
 
-def test_a_journal_that_cannot_be_removed_holds_up_no_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_that_cannot_be_removed_holds_up_no_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for run in ("01", "02"):
         kept(place, run, run=run)
     real = Path.unlink
@@ -329,7 +329,7 @@ def test_swapped_frames_are_found(place: Path) -> None:
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_turn_copied_behind_its_mark_does_not_come_again(place: Path) -> None:
+def test_turn_copied_behind_its_mark_does_not_come_again(place: Path) -> None:
     journal = opened(place)
     journal.taken(journal.append(turn("once")))
     journal.append(turn("other"))
@@ -351,7 +351,7 @@ def test_frames_of_another_file_do_not_open(place: Path) -> None:
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_file_under_another_name_does_not_open(place: Path) -> None:
+def test_file_under_another_name_does_not_open(place: Path) -> None:
     kept(place, "a").rename(file_of(place, "run9"))
     assert left(place) == []
 
@@ -363,7 +363,7 @@ def test_another_key_opens_nothing_and_deletes_nothing(place: Path) -> None:
     assert [file.read_bytes() for file in place.iterdir()] == [data]
 
 
-def test_a_record_of_another_form_is_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_of_another_form_is_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format_of, "_encode", lambda _: b"\xc1")
     kept(place, "a")
     assert damages(place) == [True]
@@ -402,7 +402,7 @@ def test_files_are_for_the_owner_alone_whatever_the_umask(place: Path) -> None:
 # Locks
 
 
-def test_a_host_that_lives_keeps_its_turns_to_itself(place: Path) -> None:
+def test_host_that_lives_keeps_its_turns_to_itself(place: Path) -> None:
     journal = opened(place)
     journal.append(turn())
     assert left(place) == []
@@ -418,7 +418,7 @@ def test_only_one_of_two_finds_what_was_left(place: Path) -> None:
         assert [len(first), len(second)] == [1, 0]
 
 
-def test_a_name_that_is_taken_is_refused(place: Path) -> None:
+def test_name_that_is_taken_is_refused(place: Path) -> None:
     kept(place, "a")
     with pytest.raises(JournalUnavailable):
         opened(place)
@@ -426,7 +426,7 @@ def test_a_name_that_is_taken_is_refused(place: Path) -> None:
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_host_that_recovers_while_another_starts_does_not_take_its_new_file(
+def test_host_that_recovers_while_another_starts_does_not_take_its_new_file(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = fcntl.flock
@@ -479,7 +479,7 @@ def test_shrinking_many_times_loses_nothing(place: Path) -> None:
     assert left(place) == ["first", "last"]
 
 
-def test_a_kill_in_the_middle_of_shrinking_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_in_the_middle_of_shrinking_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     journal.append(turn("waiting"))
 
@@ -499,7 +499,7 @@ def test_a_kill_in_the_middle_of_shrinking_loses_nothing(place: Path, monkeypatc
     assert list(place.iterdir()) == []
 
 
-def test_a_shrink_that_fails_is_tried_again_and_costs_no_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrink_that_fails_is_tried_again_and_costs_no_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     journal.append(turn("waiting"))
 
@@ -517,7 +517,7 @@ def test_a_shrink_that_fails_is_tried_again_and_costs_no_turn(place: Path, monke
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_directory_that_does_not_sync_costs_no_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_does_not_sync_costs_no_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     journal.append(turn("waiting"))
     real = os.fsync
@@ -540,7 +540,7 @@ def test_a_directory_that_does_not_sync_costs_no_turn(place: Path, monkeypatch: 
 
 
 @pytest.mark.requirement("host-faults-isolated")
-def test_a_mark_never_raises(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mark_never_raises(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     numbers = [journal.append(turn("x" * 100_000)) for _ in range(15)]
 
@@ -577,7 +577,7 @@ def _writes(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[int], None]
 
 @pytest.mark.requirement("host-sync-durable")
 @pytest.mark.parametrize("room", [0, 1, 15, 16, 40, 100])
-def test_a_full_disk_refuses_a_turn_and_hides_no_later_one(
+def test_full_disk_refuses_a_turn_and_hides_no_later_one(
     place: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     journal = opened(place)
@@ -592,9 +592,7 @@ def test_a_full_disk_refuses_a_turn_and_hides_no_later_one(
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_half_frame_that_could_not_be_removed_hides_no_later_turn(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_frame_that_could_not_be_removed_hides_no_later_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     room_for = _writes(monkeypatch, 40)
 
@@ -615,7 +613,7 @@ def test_a_half_frame_that_could_not_be_removed_hides_no_later_turn(
     assert left(place) == [*acknowledged, "last"]
 
 
-def test_a_disk_that_does_not_sync_acknowledges_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_that_does_not_sync_acknowledges_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
 
     def fail(_: int) -> None:
@@ -630,7 +628,7 @@ def test_a_disk_that_does_not_sync_acknowledges_nothing(place: Path, monkeypatch
     assert left(place)[-1] == "taken"
 
 
-def test_a_write_in_small_pieces_is_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_in_small_pieces_is_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real(file, bytes(data[:7])))
     kept(place, "a", "b")
@@ -638,7 +636,7 @@ def test_a_write_in_small_pieces_is_whole(place: Path, monkeypatch: pytest.Monke
     assert left(place) == ["a", "b"]
 
 
-def test_a_journal_at_its_limit_refuses_and_keeps_what_it_has(place: Path) -> None:
+def test_journal_at_its_limit_refuses_and_keeps_what_it_has(place: Path) -> None:
     journal = opened(place, most=5000)
     users = _filled(journal)
     assert 0 < len(users) < 100
@@ -658,7 +656,7 @@ def _filled(journal: Journal) -> list[str]:
 
 @pytest.mark.requirement("host-sync-durable")
 @pytest.mark.parametrize("most", [5000, 3 << 20])
-def test_a_full_journal_takes_turns_again_once_the_provider_has_caught_up(place: Path, most: int) -> None:
+def test_full_journal_takes_turns_again_once_the_provider_has_caught_up(place: Path, most: int) -> None:
     journal = opened(place, most=most)
     numbers = []
     with suppress(JournalUnavailable):
@@ -699,7 +697,7 @@ def _synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_the_name_of_a_journal_is_on_disk_before_a_turn_is_acknowledged(
+def test_name_of_a_journal_is_on_disk_before_a_turn_is_acknowledged(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = _synced(monkeypatch)
@@ -710,7 +708,7 @@ def test_the_name_of_a_journal_is_on_disk_before_a_turn_is_acknowledged(
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_shrunk_journal_has_its_name_on_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrunk_journal_has_its_name_on_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
     numbers = [journal.append(turn("x" * 100_000)) for _ in range(15)]
     order = _synced(monkeypatch)
@@ -769,7 +767,7 @@ def _key(tmp_path: Path, place: Path, random: bytes = KEY) -> bytes:
     return open_key(tmp_path / "keys", place, random)
 
 
-def test_a_key_is_made_once_and_for_the_owner_alone(tmp_path: Path, place: Path) -> None:
+def test_key_is_made_once_and_for_the_owner_alone(tmp_path: Path, place: Path) -> None:
     assert _key(tmp_path, place) == KEY
     assert _key(tmp_path, place, bytes(32)) == KEY
     assert stat.S_IMODE((tmp_path / "keys" / "journal.key").stat().st_mode) == 0o600
@@ -777,7 +775,7 @@ def test_a_key_is_made_once_and_for_the_owner_alone(tmp_path: Path, place: Path)
 
 
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_missing_key_is_not_made_anew_where_turns_wait(tmp_path: Path, place: Path) -> None:
+def test_missing_key_is_not_made_anew_where_turns_wait(tmp_path: Path, place: Path) -> None:
     _key(tmp_path, place)
     kept(place, "a")
     (tmp_path / "keys" / "journal.key").unlink()
@@ -789,7 +787,7 @@ def test_a_missing_key_is_not_made_anew_where_turns_wait(tmp_path: Path, place: 
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path, place: Path, mode: int) -> None:
+def test_key_that_others_can_read_is_refused(tmp_path: Path, place: Path, mode: int) -> None:
     _key(tmp_path, place)
     (tmp_path / "keys" / "journal.key").chmod(mode)
     with pytest.raises(KeyUnavailable) as caught:
@@ -798,14 +796,14 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, place: Path, mode
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
-def test_a_key_of_another_size_is_refused(tmp_path: Path, place: Path, size: int) -> None:
+def test_key_of_another_size_is_refused(tmp_path: Path, place: Path, size: int) -> None:
     _key(tmp_path, place)
     (tmp_path / "keys" / "journal.key").write_bytes(bytes(size))
     with pytest.raises(KeyUnavailable):
         _key(tmp_path, place)
 
 
-def test_the_second_of_two_hosts_that_start_at_once_uses_the_first_ones_key(tmp_path: Path, place: Path) -> None:
+def test_second_of_two_hosts_that_start_at_once_uses_the_first_ones_key(tmp_path: Path, place: Path) -> None:
     class Meanwhile(type(place)):  # type: ignore[misc]
         def glob(self, pattern: str) -> Iterator[Path]:
             _key(tmp_path, place)
@@ -909,7 +907,7 @@ def test_any_bytes_in_the_place_of_a_journal_are_damage_or_nothing(data: bytes) 
 
 @pytest.mark.long
 @pytest.mark.requirement("host-journal-sealed")
-def test_a_file_with_every_single_bit_flipped_is_never_believed(place: Path) -> None:
+def test_file_with_every_single_bit_flipped_is_never_believed(place: Path) -> None:
     file = kept(place, "a", "b")
     data = file.read_bytes()
     for bit in range(len(data) * 8):
@@ -928,3 +926,27 @@ def test_errors_of_the_journal_never_hold_a_text(place: Path, monkeypatch: pytes
         journal.append(turn(SECRET))
     assert SECRET not in f"{caught.value!r} {caught.value.message} {caught.value.hint}"
     crash(journal)
+
+
+@pytest.mark.requirement("host-sync-durable")
+def test_after_a_sync_that_failed_nothing_of_it_is_acknowledged_and_the_rest_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def turn(user: str) -> Turn:
+        return Turn("p", "s", {}, user, "a", "s")
+
+    journal = Journal(tmp_path / "journal", KEY, "run1", 1 << 20)
+    journal.append(turn("kept"))
+    file = os.stat(journal._path).st_ino
+    with monkeypatch.context() as patch:
+
+        def fail(_: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(JournalUnavailable):
+            journal.append(turn("lost"))
+    journal.append(turn("next"))
+    assert os.stat(journal._path).st_ino != file  # the pages of the old one are not to be trusted
+    assert len(journal) == 2
+    journal.close()

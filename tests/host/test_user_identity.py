@@ -63,7 +63,7 @@ def test_settings_that_say_nothing_clear_are_refused(settings: Any) -> None:
     assert refused.value.reason == "invalid_request"
 
 
-def test_an_unknown_key_is_named_with_the_keys_there_are_and_its_value_is_not_shown() -> None:
+def test_unknown_key_is_named_with_the_keys_there_are_and_its_value_is_not_shown() -> None:
     with pytest.raises(InvalidRequest) as refused:
         Identity.parse({"peer_name": "eri", "apiKey": "s3cret-value"})
     assert "apiKey" in refused.value.message
@@ -114,7 +114,7 @@ def test_no_settings_are_the_defaults_and_equal_settings_are_one() -> None:
 # The ladder
 
 
-def test_the_first_rule_that_applies_decides() -> None:
+def test_first_rule_that_applies_decides() -> None:
     ladder = Identity(
         "eri", pin_user_peer=True, user_peer_aliases={"7": "ana", "uuid": "ben"}, runtime_peer_prefix="tg_"
     )
@@ -129,7 +129,7 @@ def test_the_first_rule_that_applies_decides() -> None:
     assert re.fullmatch("agent-main--[0-9a-f]{16}", Identity().peer(session_key="agent:main"))
 
 
-def test_a_session_says_who_is_served() -> None:
+def test_session_says_who_is_served() -> None:
     identity = Identity(user_peer_aliases={"7": "ana", "uuid": "ben"})
     assert identity.peer_of(AgentSession("s1", user_id="7")) == "ana"
     assert identity.peer_of(AgentSession("s1", user_id="8", user_id_alt="uuid")) == "ben"
@@ -149,26 +149,26 @@ def test_names_the_owner_wrote_stay_as_written_or_get_a_hash() -> None:
 # No two users are one
 
 
-def test_a_stranger_called_like_the_owner_the_assistant_or_an_alias_is_somebody_else() -> None:
+def test_stranger_called_like_the_owner_the_assistant_or_an_alias_is_somebody_else() -> None:
     identity = Identity("Eri", user_peer_aliases={"7": "ana"})
     peers = [identity.peer(one) for one in ("eri", "Eri", "ana", "hermes", "7", "8")]
     assert len({*(one.lower() for one in peers), "eri", identity.assistant()}) == 8
     assert all(re.search("--[0-9a-f]{16}$", one) for one in peers[:4])
 
 
-def test_an_alias_joins_users_and_also_an_id_that_is_spelt_like_the_name() -> None:
+def test_alias_joins_users_and_also_an_id_that_is_spelt_like_the_name() -> None:
     identity = Identity("eri", user_peer_aliases={"7": "eri", "8": "eri", "eri": "eri"})
     assert {identity.peer("7"), identity.peer("8"), identity.peer("eri"), identity.peer()} == {"eri"}
 
 
-def test_a_name_behind_the_prefix_that_the_owner_wrote_for_somebody_else_is_not_given_out() -> None:
+def test_name_behind_the_prefix_that_the_owner_wrote_for_somebody_else_is_not_given_out() -> None:
     identity = Identity("tg_7", runtime_peer_prefix="tg_")
     assert identity.peer() == "tg_7"
     assert identity.peer("7") != "tg_7"
     assert identity.peer("8") == "tg_8"
 
 
-def test_a_user_whose_second_id_alone_is_known_is_neither_the_owner_nor_who_has_it_as_first_id() -> None:
+def test_user_whose_second_id_alone_is_known_is_neither_the_owner_nor_who_has_it_as_first_id() -> None:
     identity = Identity("eri")
     assert len({identity.peer(), identity.peer("7"), identity.peer("", "7")}) == 3
     assert len({identity.peer(), identity.peer("U7"), identity.peer("", "U7")}) == 3
@@ -216,7 +216,7 @@ def test_users_of_runtimes_with_different_prefixes_stay_apart(pairs: list[tuple[
 
 
 @pytest.mark.requirement("identity-keys")
-def test_the_signature_has_the_five_keys_of_the_provider_and_json_values() -> None:
+def test_signature_has_the_five_keys_of_the_provider_and_json_values() -> None:
     identity = Identity("eri", "helper", False, {"8": "ben", "7": "ana"}, "tg_")
     assert identity.signature("notes") == {
         "notes.peer_name": "eri",
@@ -229,7 +229,7 @@ def test_the_signature_has_the_five_keys_of_the_provider_and_json_values() -> No
 
 
 @pytest.mark.requirement("identity-keys")
-def test_the_signature_does_not_depend_on_the_order_of_settings() -> None:
+def test_signature_does_not_depend_on_the_order_of_settings() -> None:
     one = Identity.parse({"peerName": "eri", "userPeerAliases": {"7": "ana", "8": "ben"}})
     two = Identity.parse({"user_peer_aliases": {"8": "ben", "7": "ana"}, "peer_name": "eri"})
     assert json.dumps(one.signature("notes")) == json.dumps(two.signature("notes"))
@@ -247,7 +247,7 @@ def test_the_signature_does_not_depend_on_the_order_of_settings() -> None:
     ],
     ids=KEYS,
 )
-def test_an_edit_of_any_of_the_five_changes_its_own_key_of_the_signature(edit: dict[str, Any]) -> None:
+def test_edit_of_any_of_the_five_changes_its_own_key_of_the_signature(edit: dict[str, Any]) -> None:
     before = Identity("eri", user_peer_aliases={"7": "ana"})
     old, new = before.signature("notes"), replace(before, **edit).signature("notes")
     assert [key for key in old if old[key] != new[key]] == [f"notes.{next(iter(edit))}"]

@@ -42,7 +42,7 @@ def test_threads_are_daemons_so_that_a_hung_one_cannot_hold_up_the_exit() -> Non
 
 
 @pytest.mark.requirement("host-threads-bounded")
-def test_a_thread_that_is_held_for_long_is_replaced_up_to_a_bound() -> None:
+def test_thread_that_is_held_for_long_is_replaced_up_to_a_bound() -> None:
     workers, release = Workers("held", 2, spare=3, held=0.001), threading.Event()
     held = [_holding(workers, release) for _ in range(5)]
     assert workers.threads == 5
@@ -92,7 +92,7 @@ def test_work_that_waits_behind_held_threads_gets_one_without_further_calls() ->
     workers.close()
 
 
-def test_a_function_runs_with_the_context_of_its_caller() -> None:
+def test_function_runs_with_the_context_of_its_caller() -> None:
     workers = Workers("context", 1)
     token = SPEAKER.set("alice")
     try:
@@ -105,7 +105,7 @@ def test_a_function_runs_with_the_context_of_its_caller() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, CancelledError])
-def test_what_a_function_raises_belongs_to_who_waits_and_the_thread_lives_on(error: type[BaseException]) -> None:
+def test_error_of_a_function_belongs_to_the_waiter_and_the_thread_lives_on(error: type[BaseException]) -> None:
     workers = Workers("raising", 1)
 
     def fail() -> None:
@@ -116,7 +116,7 @@ def test_what_a_function_raises_belongs_to_who_waits_and_the_thread_lives_on(err
     workers.close()
 
 
-def test_a_call_that_was_cancelled_before_its_turn_never_runs() -> None:
+def test_call_that_was_cancelled_before_its_turn_never_runs() -> None:
     workers, release, ran = Workers("one", 1), threading.Event(), threading.Event()
     holding = workers.call(lambda: release.wait(PATIENCE))
     waiting = workers.call(ran.set)
@@ -128,7 +128,7 @@ def test_a_call_that_was_cancelled_before_its_turn_never_runs() -> None:
     workers.close()
 
 
-def test_a_call_after_close_is_cancelled_at_once() -> None:
+def test_call_after_close_is_cancelled_at_once() -> None:
     workers = Workers("closed", 1)
     workers.close()
     assert workers.call(lambda: 1).done()
@@ -150,7 +150,7 @@ def test_calls_that_wait_are_cancelled_by_close() -> None:
     assert holding.result(PATIENCE)
 
 
-def test_a_thread_that_is_done_leaves_after_close() -> None:
+def test_thread_that_is_done_leaves_after_close() -> None:
     workers, release, started = Workers("leaving", 2), threading.Event(), threading.Event()
 
     def hold() -> threading.Thread:
@@ -166,7 +166,7 @@ def test_a_thread_that_is_done_leaves_after_close() -> None:
     assert workers.threads == 0
 
 
-def test_a_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = Workers("none", 2)
 
     def fail(_: threading.Thread) -> None:
@@ -183,7 +183,7 @@ def test_a_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.Monk
 # Lanes
 
 
-def test_a_lane_keeps_its_order_on_many_threads() -> None:
+def test_lane_keeps_its_order_on_many_threads() -> None:
     workers = Workers("many", 8)
     lanes = [Lane(workers) for _ in range(50)]
     done: list[list[int]] = [[] for _ in lanes]
@@ -215,7 +215,7 @@ def test_tasks_of_one_lane_never_overlap() -> None:
     workers.close()
 
 
-def test_a_busy_lane_does_not_hold_up_another_on_the_same_thread() -> None:
+def test_busy_lane_does_not_hold_up_another_on_the_same_thread() -> None:
     workers, order = Workers("one", 1), list[str]()
     gate = threading.Event()
     first, second = Lane(workers), Lane(workers)
@@ -233,7 +233,7 @@ def test_a_busy_lane_does_not_hold_up_another_on_the_same_thread() -> None:
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, OSError])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_lane_survives_a_task_that_raises(error: type[BaseException]) -> None:
+def test_lane_survives_a_task_that_raises(error: type[BaseException]) -> None:
     workers, ran = Workers("raising", 1), threading.Event()
     lane = Lane(workers)
 
@@ -248,7 +248,7 @@ def test_a_lane_survives_a_task_that_raises(error: type[BaseException]) -> None:
     workers.close()
 
 
-def test_a_lane_takes_the_context_of_who_submits() -> None:
+def test_lane_takes_the_context_of_who_submits() -> None:
     workers, heard = Workers("context", 1), list[str]()
     lane = Lane(workers)
     for name in ("alice", "bob"):
@@ -260,7 +260,7 @@ def test_a_lane_takes_the_context_of_who_submits() -> None:
     workers.close()
 
 
-def test_a_closed_lane_drops_what_has_not_begun_and_says_how_much() -> None:
+def test_closed_lane_drops_what_has_not_begun_and_says_how_much() -> None:
     workers, release, started, ran = Workers("one", 1), threading.Event(), threading.Event(), threading.Event()
     lane = Lane(workers)
 
@@ -281,7 +281,7 @@ def test_a_closed_lane_drops_what_has_not_begun_and_says_how_much() -> None:
     workers.close()
 
 
-def test_a_lane_on_threads_that_are_gone_is_not_busy_for_ever() -> None:
+def test_lane_on_threads_that_are_gone_is_not_busy_for_ever() -> None:
     workers = Workers("gone", 1)
     lane = Lane(workers)
     workers.close()
@@ -289,7 +289,7 @@ def test_a_lane_on_threads_that_are_gone_is_not_busy_for_ever() -> None:
     assert lane.drained(0.01)
 
 
-def test_a_lane_that_does_not_finish_in_time_says_so() -> None:
+def test_lane_that_does_not_finish_in_time_says_so() -> None:
     workers, release = Workers("one", 1), threading.Event()
     lane = Lane(workers)
     assert lane.drained(0.01)

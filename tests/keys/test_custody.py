@@ -113,7 +113,7 @@ def _keyring_of(directory: Path) -> str:
     return (directory / "root.keyring").read_text()
 
 
-def test_the_issuer_key_is_needed_to_mint_only(closed: Path, tmp_path: Path, clock: Clock, cap: Token) -> None:
+def test_issuer_key_is_needed_to_mint_only(closed: Path, tmp_path: Path, clock: Clock, cap: Token) -> None:
     (tmp_path / "keys" / "issuer.key").rename(tmp_path / "issuer.key")
     with strongroom.open(closed, keys=FileKeys(tmp_path / "keys"), now=clock) as vault:
         assert [hit.text for hit in vault.memory(cap).get("Chengdu")] == ["Trip to Chengdu"]
@@ -162,7 +162,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Witness:
 
 
 @pytest.mark.requirement("keys-sources")
-def test_a_vault_behind_a_passphrase_opens_with_it_alone(tmp_path: Path, clock: Clock) -> None:
+def test_vault_behind_a_passphrase_opens_with_it_alone(tmp_path: Path, clock: Clock) -> None:
     with strongroom.create(tmp_path / "vault", keys=CheapKeys(tmp_path / "keys", "sesame"), now=clock) as vault:
         token = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["work"])
         vault.memory(token).put("behind a passphrase")
@@ -175,7 +175,7 @@ def test_a_vault_behind_a_passphrase_opens_with_it_alone(tmp_path: Path, clock: 
 
 
 @pytest.mark.requirement("keys-sources")
-def test_a_vault_opens_with_keys_from_the_environment_alone(tmp_path: Path, clock: Clock, elsewhere: Witness) -> None:
+def test_vault_opens_with_keys_from_the_environment_alone(tmp_path: Path, clock: Clock, elsewhere: Witness) -> None:
     values = EnvironmentKeys.generate()
     place = tmp_path / "vault"
     with strongroom.create(place, keys=EnvironmentKeys(values), witness=elsewhere, now=clock) as vault:
@@ -235,7 +235,7 @@ def _sealed_by_nobody(body: bytes) -> bytes:
     [(_cut, "tampered"), (_sealed_by_nobody, "tampered"), (_other_root, "key_unavailable")],
     ids=["cut", "altered", "another root"],
 )
-def test_an_actors_keys_that_do_not_open_are_never_replaced(
+def test_actors_keys_that_do_not_open_are_never_replaced(
     closed: Path, tmp_path: Path, clock: Clock, cap: Token, damage: Callable[[bytes], bytes], reason: str
 ) -> None:
     name = _document(closed)
@@ -263,7 +263,7 @@ def test_an_actors_keys_that_do_not_open_are_never_replaced(
 
 
 @pytest.mark.requirement("keys-never-new")
-def test_an_actors_keys_that_are_a_tombstone_are_never_replaced(
+def test_actors_keys_that_are_a_tombstone_are_never_replaced(
     closed: Path, tmp_path: Path, clock: Clock, cap: Token
 ) -> None:
     name = _document(closed)
@@ -287,7 +287,7 @@ class Faulty:
 
 
 @pytest.mark.requirement("keys-never-new", "store-missing-broken")
-def test_a_read_error_on_an_actors_keys_never_makes_new_ones(
+def test_read_error_on_an_actors_keys_never_makes_new_ones(
     closed: Path, tmp_path: Path, clock: Clock, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = _rows(closed)
@@ -337,7 +337,7 @@ def test_keys_that_another_process_makes_meanwhile_are_not_taken_for_lost(
 
 
 @pytest.mark.requirement("keys-never-new")
-def test_a_keyring_that_cannot_be_read_is_unavailable(closed: Path, tmp_path: Path, clock: Clock) -> None:
+def test_keyring_that_cannot_be_read_is_unavailable(closed: Path, tmp_path: Path, clock: Clock) -> None:
     ring = tmp_path / "keys" / "root.keyring"
     ring.rename(tmp_path / "kept")
     ring.mkdir(mode=0o700)

@@ -66,7 +66,7 @@ def _reason(attempt: Callable[..., object], *arguments: object, **named: object)
 
 
 @pytest.mark.requirement("keys-random")
-def test_the_same_actor_made_twice_has_different_keys() -> None:
+def test_same_actor_made_twice_has_different_keys() -> None:
     one, two = alice(Dice(1)), alice(Dice(2))
     assert not set(all_keys(one)) & set(all_keys(two))
 
@@ -103,14 +103,14 @@ def test_reopened_keys_are_the_same_and_sealing_draws_nothing_but_salts() -> Non
     assert keys.sealed(RING, Dice(3)) != body
 
 
-def test_a_document_names_neither_actor_nor_namespace_nor_any_key() -> None:
+def test_document_names_neither_actor_nor_namespace_nor_any_key() -> None:
     dice = Dice()
     body = alice(dice).sealed(RING, dice)
     for hidden in (b"alice", b"travel", b"work", *(base64.b64encode(key)[:-2] for key in all_keys(alice(Dice())))):
         assert hidden not in body
 
 
-def test_the_document_opens_by_its_specification() -> None:
+def test_document_opens_by_its_specification() -> None:
     """docs/spec/keys.md, followed by hand."""
     (root,) = RING.keys.values()
     keys = alice(Dice())
@@ -134,7 +134,7 @@ def test_the_document_opens_by_its_specification() -> None:
 # Growing, shrinking, rotating.
 
 
-def test_a_new_namespace_gets_a_key_of_its_own_at_epoch_one() -> None:
+def test_new_namespace_gets_a_key_of_its_own_at_epoch_one() -> None:
     keys = alice(Dice())
     travel, work = SLOTS.namespace(ALICE, TRAVEL), SLOTS.namespace(ALICE, WORK)
     assert keys.newest(travel)[0] == keys.newest(work)[0] == 1
@@ -188,21 +188,21 @@ def test_after_rotation_the_old_actor_key_opens_nothing_of_the_new_document() ->
 
 
 @pytest.mark.requirement("seal-slot", "keys-never-new")
-def test_an_actors_document_moved_to_another_actor_is_refused() -> None:
+def test_actors_document_moved_to_another_actor_is_refused() -> None:
     dice = Dice()
     body = alice(dice).sealed(RING, dice)
     assert _reason(reopened, body, actor=BOB) == "tampered"
 
 
 @pytest.mark.requirement("seal-slot")
-def test_an_actors_document_copied_to_another_vault_of_the_same_root_is_refused() -> None:
+def test_actors_document_copied_to_another_vault_of_the_same_root_is_refused() -> None:
     dice = Dice()
     body = alice(dice).sealed(RING, dice)
     assert _reason(reopened, body, vault="fedcba9876543210") == "tampered"
 
 
 @pytest.mark.requirement("keys-never-new")
-def test_a_document_of_an_unknown_root_is_unavailable_and_not_tampered() -> None:
+def test_document_of_an_unknown_root_is_unavailable_and_not_tampered() -> None:
     dice = Dice()
     body = alice(dice).sealed(RING, dice)
     assert _reason(reopened, body, ring=Keyring.of(bytes(32))) == "key_unavailable"
@@ -251,7 +251,7 @@ def test_keys_swapped_between_namespaces_or_epochs_are_refused() -> None:
     ],
     ids=str,
 )
-def test_an_edited_document_is_refused(changed: dict[str, object]) -> None:
+def test_edited_document_is_refused(changed: dict[str, object]) -> None:
     dice = Dice()
     body = alice(dice).sealed(RING, dice)
     assert reopened(_with(body)) == alice(Dice())
@@ -259,14 +259,14 @@ def test_an_edited_document_is_refused(changed: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b"\xff", b'{"v":1}'])
-def test_what_is_no_document_is_refused(body: bytes) -> None:
+def test_non_document_is_refused(body: bytes) -> None:
     assert _reason(reopened, body) == "tampered"
     assert _reason(VaultSecrets.open, body, VAULT, RING) == "tampered"
 
 
 @pytest.mark.requirement("keys-never-new")
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
-def test_a_flipped_bit_in_a_document_never_gives_other_keys(step: int) -> None:
+def test_flipped_bit_in_a_document_never_gives_other_keys(step: int) -> None:
     keys = alice(Dice())
     body = keys.sealed(RING, Dice(1))
     refused = tried = 0

@@ -135,7 +135,7 @@ def test_another_process_follows_a_rotated_root(
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_a_rotation_interrupted_before_anything_was_rewrapped_is_finished_by_the_next(
+def test_rotation_interrupted_before_anything_was_rewrapped_is_finished_by_the_next(
     vault: Vault, cap: Token, reopen: Reopen, keys: FileKeys, tmp_path: Path
 ) -> None:
     vault.memory(cap).put("before", namespace="work")
@@ -187,7 +187,7 @@ def keys(tmp_path: Path) -> Interrupted:
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_a_rotation_that_cannot_write_its_new_root_changes_nothing(
+def test_rotation_that_cannot_write_its_new_root_changes_nothing(
     vault: Vault, cap: Token, keys: Interrupted, tmp_path: Path
 ) -> None:
     vault.memory(cap).put("before", namespace="work")
@@ -203,7 +203,7 @@ def test_a_rotation_that_cannot_write_its_new_root_changes_nothing(
 
 @pytest.mark.requirement("keys-rotate-root")
 @pytest.mark.parametrize(("fails", "after"), [(1, True), (2, False), (2, True)])
-def test_a_rotation_interrupted_at_any_write_leaves_an_open_vault_and_a_second_run_finishes(
+def test_rotation_interrupted_at_any_write_leaves_an_open_vault_and_a_second_run_finishes(
     vault: Vault, cap: Token, reopen: Reopen, keys: Interrupted, tmp_path: Path, *, fails: int, after: bool
 ) -> None:
     vault.memory(cap).put("before", namespace="work")
@@ -226,7 +226,7 @@ def test_a_rotation_interrupted_at_any_write_leaves_an_open_vault_and_a_second_r
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_a_rotation_whose_commit_fails_leaves_an_open_vault_and_a_second_run_finishes(
+def test_rotation_whose_commit_fails_leaves_an_open_vault_and_a_second_run_finishes(
     vault: Vault, cap: Token, reopen: Reopen, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault.memory(cap).put("before", namespace="work")
@@ -268,7 +268,7 @@ def test_two_rotations_at_once_leave_one_root_that_opens_everything(
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_an_actor_made_just_before_the_rotation_commits_is_not_left_behind(
+def test_actor_made_just_before_the_rotation_commits_is_not_left_behind(
     vault: Vault, cap: Token, reopen: Reopen, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rotation has read every document by then, and the new one changes nothing that it read."""
@@ -316,7 +316,7 @@ def test_actors_made_while_the_root_is_rotated_are_not_left_behind(
 
 
 @pytest.mark.requirement("keys-rotate-root", "erase-copies")
-def test_a_copy_made_before_a_rotation_does_not_open_with_the_new_keyring(
+def test_copy_made_before_a_rotation_does_not_open_with_the_new_keyring(
     vault: Vault, cap: Token, keys: FileKeys, tmp_path: Path, clock: Clock
 ) -> None:
     vault.memory(cap).put("before", namespace="work")
@@ -380,7 +380,7 @@ def test_actor_rotation_keeps_the_actors_audit_tag(vault: Vault, cap: Token) -> 
     assert len({entry.actor for entry in puts}) == 1
 
 
-def test_an_actor_without_keys_cannot_be_rotated_and_gets_none(vault: Vault, tmp_path: Path) -> None:
+def test_actor_without_keys_cannot_be_rotated_and_gets_none(vault: Vault, tmp_path: Path) -> None:
     before, size = _rows(tmp_path / "vault", ""), vault.audit.size()
     assert _reason(lambda: vault.rotate_actor("local/nobody")) == "invalid_request"
     assert _rows(tmp_path / "vault", "") == before
@@ -410,7 +410,7 @@ def test_issuer_rotation_voids_the_caps_minted_before_in_every_process(
 
 
 @pytest.mark.requirement("keys-rotate-issuer")
-def test_an_issuer_rotation_that_cannot_write_its_key_voids_nothing_and_can_be_run_again(
+def test_issuer_rotation_that_cannot_write_its_key_voids_nothing_and_can_be_run_again(
     vault: Vault, cap: Token, reopen: Reopen, keys: Interrupted
 ) -> None:
     vault.memory(cap).put("a line", namespace="work")
@@ -426,7 +426,7 @@ def test_an_issuer_rotation_that_cannot_write_its_key_voids_nothing_and_can_be_r
 
 
 @pytest.mark.requirement("keys-rotate-issuer")
-def test_an_issuer_rotation_interrupted_after_its_key_was_written_can_be_run_again(
+def test_issuer_rotation_interrupted_after_its_key_was_written_can_be_run_again(
     vault: Vault, cap: Token, reopen: Reopen, keys: Interrupted
 ) -> None:
     vault.memory(cap).put("a line", namespace="work")

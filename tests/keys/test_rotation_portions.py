@@ -80,7 +80,7 @@ def _between(vault: Vault, adversary: Callable[[], object], patch: pytest.Monkey
 
 
 @pytest.mark.requirement("keys-rotate-root", "rotate-ends")
-def test_a_holder_that_puts_and_erases_before_each_commit_does_not_block_a_rotation(
+def test_holder_that_puts_and_erases_before_each_commit_does_not_block_a_rotation(
     filled: Vault, reopen: Reopen, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, other = keys.load(), reopen()
@@ -140,7 +140,7 @@ def test_actors_erased_and_made_between_portions_are_no_hindrance_and_none_is_le
 
 
 @pytest.mark.requirement("keys-rotate-root", "keys-rotate-actor")
-def test_an_actor_rotated_by_who_has_not_heard_of_the_new_root_is_not_left_under_the_old_one(
+def test_actor_rotated_by_who_has_not_heard_of_the_new_root_is_not_left_under_the_old_one(
     filled: Vault, reopen: Reopen, keys: FileKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, other, late = keys.load(), reopen(), [filled.rotate_root]
@@ -152,7 +152,7 @@ def test_an_actor_rotated_by_who_has_not_heard_of_the_new_root_is_not_left_under
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_a_rotation_goes_in_portions_and_tells_how_many_actors_it_moved(
+def test_rotation_goes_in_portions_and_tells_how_many_actors_it_moved(
     filled: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _between(filled, lambda: None, monkeypatch) as sizes:
@@ -189,7 +189,7 @@ def _kill_after(commits: int, tmp_path: Path, clock: Clock) -> None:
 
 @pytest.mark.requirement("keys-rotate-root", "rotate-ends")
 @pytest.mark.parametrize("commits", [0, 1, 2, 4])
-def test_a_rotation_killed_between_portions_is_told_and_continued(
+def test_rotation_killed_between_portions_is_told_and_continued(
     filled: Vault, reopen: Reopen, keys: FileKeys, tmp_path: Path, clock: Clock, commits: int
 ) -> None:
     before = keys.load()
@@ -210,7 +210,7 @@ def test_a_rotation_killed_between_portions_is_told_and_continued(
 
 
 @pytest.mark.requirement("keys-rotate-root", "rotate-ends")
-def test_a_rotation_after_a_killed_one_trusts_neither_of_its_roots(
+def test_rotation_after_a_killed_one_trusts_neither_of_its_roots(
     filled: Vault, keys: FileKeys, tmp_path: Path, clock: Clock
 ) -> None:
     _kill_after(2, tmp_path, clock)
@@ -221,7 +221,7 @@ def test_a_rotation_after_a_killed_one_trusts_neither_of_its_roots(
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_there_is_nothing_to_continue_where_no_rotation_was_stopped(filled: Vault, keys: FileKeys) -> None:
+def test_continuing_without_a_stopped_rotation_is_refused(filled: Vault, keys: FileKeys) -> None:
     before = keys.load()
     with pytest.raises(StrongroomError) as refused:
         filled.rotate_root(resume=True)
@@ -231,7 +231,7 @@ def test_there_is_nothing_to_continue_where_no_rotation_was_stopped(filled: Vaul
 
 
 @pytest.mark.requirement("keys-rotate-root", "residue")
-def test_a_journal_that_cannot_be_scrubbed_after_a_rotation_is_told(filled: Vault, tmp_path: Path) -> None:
+def test_journal_that_cannot_be_scrubbed_after_a_rotation_is_told(filled: Vault, tmp_path: Path) -> None:
     reader = apsw.Connection(str(tmp_path / "vault" / "vault.db"))
     with reader:
         reader.execute("SELECT count(*) FROM objects").fetchall()
@@ -241,7 +241,7 @@ def test_a_journal_that_cannot_be_scrubbed_after_a_rotation_is_told(filled: Vaul
 
 
 @pytest.mark.requirement("keys-rotate-root", "rotate-ends")
-def test_a_rotation_in_the_fake_store_ends_under_contention(
+def test_rotation_in_the_fake_store_ends_under_contention(
     keys: FileKeys, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = FakeStores()

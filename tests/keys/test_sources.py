@@ -111,7 +111,7 @@ def test_create_in_a_place_that_cannot_be_one_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.requirement("keys-permissions")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620, 0o601, 0o777])
-def test_a_key_file_that_others_can_reach_is_refused(tmp_path: Path, mode: int) -> None:
+def test_key_file_that_others_can_reach_is_refused(tmp_path: Path, mode: int) -> None:
     keys = _made(tmp_path)
     ring, seed = keys.load(), keys.issuer()
     for name in FILES:
@@ -123,7 +123,7 @@ def test_a_key_file_that_others_can_reach_is_refused(tmp_path: Path, mode: int) 
 
 
 @pytest.mark.requirement("keys-never-new")
-def test_a_missing_key_file_is_unavailable_and_stays_missing(tmp_path: Path) -> None:
+def test_missing_key_file_is_unavailable_and_stays_missing(tmp_path: Path) -> None:
     keys = FileKeys(tmp_path / "keys")
     assert _reason(keys.load) == _reason(keys.issuer) == "key_unavailable"
     assert list(tmp_path.iterdir()) == []
@@ -135,7 +135,7 @@ def _ring_text(**changed: object) -> bytes:
     return json.dumps(file | changed).encode()
 
 
-def test_a_keyring_file_written_by_hand_is_read(tmp_path: Path) -> None:
+def test_keyring_file_written_by_hand_is_read(tmp_path: Path) -> None:
     (tmp_path / "root.keyring").write_bytes(_ring_text())
     (tmp_path / "root.keyring").chmod(0o600)
     assert FileKeys(tmp_path).load() == Keyring.of(bytes(range(32)))
@@ -169,7 +169,7 @@ OTHER = base64.b64encode(bytes(32)).decode()
         _ring_text(comment="one field more"),
     ],
 )
-def test_a_damaged_or_foreign_keyring_is_unavailable_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_damaged_or_foreign_keyring_is_unavailable_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     _made(tmp_path)
     (tmp_path / "root.keyring").write_bytes(content)
     before = _tree(tmp_path)
@@ -179,7 +179,7 @@ def test_a_damaged_or_foreign_keyring_is_unavailable_and_left_as_it_is(tmp_path:
 
 @pytest.mark.requirement("keys-never-new")
 @pytest.mark.parametrize("content", [b"", b"\n", b"AAAA", b"?" * 44, b"\xff" * 44, b"A" * 43, b"A" * 88])
-def test_a_damaged_issuer_key_is_unavailable_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_damaged_issuer_key_is_unavailable_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     _made(tmp_path)
     (tmp_path / "issuer.key").write_bytes(content)
     before = _tree(tmp_path)
@@ -188,7 +188,7 @@ def test_a_damaged_issuer_key_is_unavailable_and_left_as_it_is(tmp_path: Path, c
 
 
 @pytest.mark.requirement("keys-never-new")
-def test_a_flipped_bit_in_the_keyring_never_gives_another_key(tmp_path: Path) -> None:
+def test_flipped_bit_in_the_keyring_never_gives_another_key(tmp_path: Path) -> None:
     """A key's id is a hash of it. Spare bits of base64 may change the text, never the key."""
     keys = _made(tmp_path)
     ring, path = keys.load(), tmp_path / "root.keyring"
@@ -203,7 +203,7 @@ def test_a_flipped_bit_in_the_keyring_never_gives_another_key(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("keys-rotate-root", "keys-permissions")
-def test_a_replaced_keyring_is_whole_and_still_for_the_owner_alone(tmp_path: Path) -> None:
+def test_replaced_keyring_is_whole_and_still_for_the_owner_alone(tmp_path: Path) -> None:
     keys = _made(tmp_path)
     ring = keys.load().adding(bytes(32))
     keys.replace(ring)
@@ -223,7 +223,7 @@ def test_replacing_a_keyring_in_a_directory_that_is_gone_is_unavailable(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_key_that_the_keyring_does_not_hold_is_unavailable() -> None:
+def test_key_that_the_keyring_does_not_hold_is_unavailable() -> None:
     assert _reason(lambda: Keyring.of(bytes(32)).key("0" * 16)) == "key_unavailable"
 
 
@@ -259,7 +259,7 @@ def test_passphrase_files_hold_no_key_in_clear_and_are_for_the_owner_alone(tmp_p
     assert len(salts) == 2
 
 
-def test_the_parameters_are_those_of_rfc_9106_and_stand_in_the_file(tmp_path: Path) -> None:
+def test_parameters_are_those_of_rfc_9106_and_stand_in_the_file(tmp_path: Path) -> None:
     assert (PassphraseKeys.TIME_COST, PassphraseKeys.MEMORY_KIB, PassphraseKeys.LANES) == (3, 65_536, 4)
     CheapKeys(tmp_path, "p").create()
     file = json.loads((tmp_path / "root.keyring").read_text())
@@ -320,7 +320,7 @@ def test_stronger_parameters_in_the_file_are_used(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("keys-never-new")
 @pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.long)])
-def test_a_flipped_bit_in_a_passphrase_file_never_gives_another_key(tmp_path: Path, step: int) -> None:
+def test_flipped_bit_in_a_passphrase_file_never_gives_another_key(tmp_path: Path, step: int) -> None:
     keys = CheapKeys(tmp_path, "p")
     keys.create()
     ring, path = keys.load(), tmp_path / "root.keyring"
@@ -348,7 +348,7 @@ def test_files_with_and_without_a_passphrase_are_not_taken_for_each_other(tmp_pa
     assert _tree(tmp_path) == before
 
 
-def test_the_issuer_file_cannot_stand_in_for_the_keyring(tmp_path: Path) -> None:
+def test_issuer_file_cannot_stand_in_for_the_keyring(tmp_path: Path) -> None:
     keys = CheapKeys(tmp_path, "p")
     keys.create()
     (tmp_path / "root.keyring").write_bytes((tmp_path / "issuer.key").read_bytes())
@@ -356,7 +356,7 @@ def test_the_issuer_file_cannot_stand_in_for_the_keyring(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("keys-rotate-root")
-def test_a_replaced_passphrase_keyring_is_sealed_anew(tmp_path: Path) -> None:
+def test_replaced_passphrase_keyring_is_sealed_anew(tmp_path: Path) -> None:
     keys = CheapKeys(tmp_path, "p")
     keys.create()
     before = json.loads((tmp_path / "root.keyring").read_text())
@@ -389,7 +389,7 @@ def test_environment_keys_follow_the_process_environment(monkeypatch: pytest.Mon
 
 @pytest.mark.requirement("keys-never-new")
 @pytest.mark.parametrize("value", [None, "", "short", "?" * 44, base64.b64encode(bytes(31)).decode(), "é" * 44])
-def test_a_missing_or_damaged_variable_is_unavailable(value: str | None) -> None:
+def test_missing_or_damaged_variable_is_unavailable(value: str | None) -> None:
     for name in ("STRONGROOM_ROOT_KEY", "STRONGROOM_ISSUER_KEY"):
         values = EnvironmentKeys.generate()
         del values[name]
@@ -409,7 +409,7 @@ def test_environment_keys_cannot_be_replaced() -> None:
 # Common.
 
 
-def test_the_default_directory_is_outside_the_vault_and_can_be_moved(
+def test_default_directory_is_outside_the_vault_and_can_be_moved(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("STRONGROOM_KEYS", str(tmp_path))

@@ -118,7 +118,7 @@ NEEDS = dict.fromkeys(("inbox", "deliver", "observe"), "put")
 """The op of a verb that has none of its own."""
 
 
-def test_a_cap_that_is_no_cap_is_refused_by_every_verb(
+def test_cap_that_is_no_cap_is_refused_by_every_verb(
     opens: Opens, cap: Token, clock: Clock, vault: Vault, keys: FileKeys
 ) -> None:
     bad = {
@@ -135,9 +135,7 @@ def test_a_cap_that_is_no_cap_is_refused_by_every_verb(
         assert {verb: _refused(call, held) for verb, call in CALLS.items()} == dict.fromkeys(CALLS, reason)
 
 
-def test_an_expired_a_future_and_a_revoked_cap_are_refused(
-    opens: Opens, cap: Token, clock: Clock, vault: Vault
-) -> None:
+def test_expired_a_future_and_a_revoked_cap_are_refused(opens: Opens, cap: Token, clock: Clock, vault: Vault) -> None:
     seconds = clock() // 1000
     future = caps.attenuate(cap, now=seconds, jti=os.urandom(16), holder_seed=None, nbf=seconds + 31)
     assert _refused(lambda: opens(future).get("x")) == "cap_not_yet_valid"
@@ -152,14 +150,14 @@ def test_an_expired_a_future_and_a_revoked_cap_are_refused(
 
 
 @pytest.mark.parametrize("verb", sorted(CALLS))
-def test_a_cap_without_the_op_is_refused(verb: str, opens: Opens, vault: Vault) -> None:
+def test_cap_without_the_op_is_refused(verb: str, opens: Opens, vault: Vault) -> None:
     others = sorted({*ALL_OPS, "renew"} - {NEEDS.get(verb, verb)})
     held = opens(vault.mint(actor="local/alice", ops=others, namespaces=NAMESPACES))
     assert _refused(lambda: CALLS[verb](held)) == "cap_op_mismatch"
 
 
 @pytest.mark.parametrize("data_class", ["credentials", "admin"])
-def test_a_cap_of_another_class_is_refused_by_every_verb(data_class: str, opens: Opens, vault: Vault) -> None:
+def test_cap_of_another_class_is_refused_by_every_verb(data_class: str, opens: Opens, vault: Vault) -> None:
     token = vault.mint(actor="local/alice", ops=[*ALL_OPS, "renew"], namespaces=NAMESPACES, data_class=data_class)
     held = opens(token)
     for call in CALLS.values():
@@ -167,7 +165,7 @@ def test_a_cap_of_another_class_is_refused_by_every_verb(data_class: str, opens:
 
 
 @pytest.mark.parametrize("name", ["personal", "nowhere"])
-def test_a_namespace_outside_the_cap_is_denied_by_every_verb(name: str, opens: Opens, cap: Token, clock: Clock) -> None:
+def test_namespace_outside_the_cap_is_denied_by_every_verb(name: str, opens: Opens, cap: Token, clock: Clock) -> None:
     held = opens(strongroom.attenuate(cap, namespaces=["travel"], now=clock))
     for call in (
         lambda: held.put("x", namespace=name),
@@ -185,7 +183,7 @@ def test_a_namespace_outside_the_cap_is_denied_by_every_verb(name: str, opens: O
     assert _refused(lambda: held.erase(everything=True)) == "cap_namespace_denied"
 
 
-def test_a_cap_for_no_namespace_or_for_a_scope_opens_nothing(
+def test_cap_for_no_namespace_or_for_a_scope_opens_nothing(
     opens: Opens, cap: Token, clock: Clock, vault: Vault
 ) -> None:
     assert (
@@ -208,7 +206,7 @@ def test_limits_of_a_cap_are_kept(opens: Opens, cap: Token, clock: Clock) -> Non
     assert _refused(lambda: few.get(ids=ids)) == "cap_limit_exceeded"
 
 
-def test_a_session_cap_stays_in_its_session(opens: Opens, cap: Token, clock: Clock) -> None:
+def test_session_cap_stays_in_its_session(opens: Opens, cap: Token, clock: Clock) -> None:
     held = opens(strongroom.attenuate(cap, session="s1", namespaces=["work"], now=clock))
     opens(cap).put("elsewhere", namespace="work", session="s2")
     for call in (
@@ -377,7 +375,7 @@ BAD: list[tuple[str, Callable[[Memory], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "reason"), [pytest.param(call, reason, id=name) for name, call, reason in BAD])
-def test_a_bad_argument_is_refused_and_nothing_is_written(
+def test_bad_argument_is_refused_and_nothing_is_written(
     call: Callable[[Memory], object], reason: str, untouched: Memory
 ) -> None:
     assert _refused(lambda: call(untouched)) == reason
@@ -385,7 +383,7 @@ def test_a_bad_argument_is_refused_and_nothing_is_written(
     assert untouched.profile("work").version == ""
 
 
-def test_what_is_no_collection_is_a_type_error_in_both(memory: Memory) -> None:
+def test_non_collection_is_a_type_error_in_both(memory: Memory) -> None:
     for call in (
         lambda: memory.get("x", namespaces=5),  # type: ignore[arg-type]
         lambda: memory.get(ids=5),  # type: ignore[arg-type]
@@ -444,7 +442,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_a_text_comes_back_as_it_was(text: str, memory: Memory) -> None:
+def test_text_comes_back_as_it_was(text: str, memory: Memory) -> None:
     receipt = memory.put(text, namespace="work", author="ж" * 256, session="会" * 100)
     (hit,) = memory.get(ids=[receipt.id])
     assert (hit.text, hit.author, hit.session) == (text, "ж" * 256, "会" * 100)
@@ -506,7 +504,7 @@ def test_times_keep_their_instant_in_every_zone(memory: Memory) -> None:
     assert memory.list(until=NOON.astimezone(odd)).lines == ()
 
 
-def test_the_asker_s_zone_decides_what_today_is(memory: Memory) -> None:
+def test_asker_s_zone_decides_what_today_is(memory: Memory) -> None:
     memory.put("dentist on May 23, 2026", namespace="work")
     memory.put("haircut on May 22, 2026", namespace="work")
     instant = datetime(2026, 5, 22, 20, tzinfo=UTC)
@@ -518,7 +516,7 @@ def test_the_asker_s_zone_decides_what_today_is(memory: Memory) -> None:
 # Writing once.
 
 
-def test_the_same_line_again_is_a_duplicate_and_another_a_conflict(memory: Memory, clock: Clock) -> None:
+def test_same_line_again_is_a_duplicate_and_another_a_conflict(memory: Memory, clock: Clock) -> None:
     first = memory.put("Trip", namespace="travel", id=ID, session="s")
     clock.move(5)
     again = memory.put("Trip", namespace="travel", id=ID, session="s")
@@ -535,7 +533,7 @@ def test_one_id_may_stand_in_two_namespaces(memory: Memory) -> None:
     assert {hit.text for hit in memory.get(ids=[ID])} == {"here", "there"}
 
 
-def test_a_batch_is_all_or_none_and_keeps_its_order(memory: Memory) -> None:
+def test_batch_is_all_or_none_and_keeps_its_order(memory: Memory) -> None:
     memory.put("one", namespace="work", id=ID)
     for bad in (NewLine(text="\x00", namespace="work"), NewLine(text="other", namespace="work", id=ID)):
         _refused(memory.put_many, [NewLine(text="good", namespace="work"), bad])
@@ -550,7 +548,7 @@ def test_a_batch_is_all_or_none_and_keeps_its_order(memory: Memory) -> None:
     assert len(memory.list(limit=1000).lines) == 256
 
 
-def test_a_batch_that_repeats_an_id_is_one_line_or_a_conflict(memory: Memory) -> None:
+def test_batch_that_repeats_an_id_is_one_line_or_a_conflict(memory: Memory) -> None:
     twice = [NewLine(text="same", namespace="work", id=ID)] * 2
     assert [receipt.duplicate for receipt in memory.put_many(twice)] == [False, True]
     other = [NewLine(text=text, namespace="travel", id=ID) for text in ("a", "b")]
@@ -565,12 +563,12 @@ def test_ids_rise_with_every_put(memory: Memory, clock: Clock) -> None:
     assert ids == sorted(set(ids))
 
 
-def test_the_largest_batch_is_taken_whole(memory: Memory) -> None:
+def test_largest_batch_is_taken_whole(memory: Memory) -> None:
     lines = [NewLine(text=f"{n:03}" + "\u4e2d" * 5460, namespace="work") for n in range(256)]
     assert len(memory.put_many(lines)) == 256
 
 
-def test_a_forgotten_id_is_acknowledged_as_forgotten(memory: Memory) -> None:
+def test_forgotten_id_is_acknowledged_as_forgotten(memory: Memory) -> None:
     memory.put("secret plan", namespace="work", id=ID)
     memory.forget(ids=[ID])
     again = memory.put("secret plan", namespace="work", id=ID)
@@ -581,7 +579,7 @@ def test_a_forgotten_id_is_acknowledged_as_forgotten(memory: Memory) -> None:
 # Reading.
 
 
-def test_k_is_five_unless_told_and_at_most_twenty(memory: Memory) -> None:
+def test_k_is_five_by_default_and_at_most_twenty(memory: Memory) -> None:
     memory.put_many([NewLine(text=f"line {n}", namespace="work") for n in range(25)])
     assert (len(memory.get("line")), len(memory.get("line", k=20)), len(memory.get("line", k=1))) == (5, 20, 1)
     assert memory.get(ids=[]) == []
@@ -594,7 +592,7 @@ def test_patience_is_taken_in_either_number(memory: Memory) -> None:
     assert len(memory.get("x")) == 1
 
 
-def test_an_answer_keeps_to_its_byte_budget(memory: Memory) -> None:
+def test_answer_keeps_to_its_byte_budget(memory: Memory) -> None:
     memory.put_many([NewLine(text=f"line {n} " + "x" * 30_000, namespace="work") for n in range(4)])
     assert len(memory.get("line", k=4)) == 2
 
@@ -641,7 +639,7 @@ def test_no_namespace_named_means_the_caps_own_and_none_at_all_means_none(
     assert memory.get("in", namespaces=[]) == []
 
 
-def test_a_get_of_none_returns_nothing_whatever_the_cap_allows(
+def test_get_of_none_returns_nothing_whatever_the_cap_allows(
     memory: Memory, opens: Opens, cap: Token, clock: Clock
 ) -> None:
     memory.put("x", namespace="work")
@@ -664,7 +662,7 @@ def test_lines_left_out_make_room_for_the_next_best_with_the_same_scores(memory:
 # The inbox, and what was done elsewhere.
 
 
-def test_a_bundle_is_delivered_once_however_often_it_is_sent(memory: Memory) -> None:
+def test_bundle_is_delivered_once_however_often_it_is_sent(memory: Memory) -> None:
     lines = (NewLine(text="Trip", namespace="travel", id=ID, time=NOON), NewLine(text="x", namespace="work", id=OTHER))
     sealed = inbox.seal(memory.inbox(), inbox.Bundle("local/alice", lines))
     first, again = memory.deliver(sealed), memory.deliver(sealed)
@@ -692,7 +690,7 @@ def test_with_another_cap_it_is_the_memory_of_that_cap(memory: Memory, opens: Op
 # Profiles.
 
 
-def test_a_profile_is_written_over_its_own_version_only(memory: Memory) -> None:
+def test_profile_is_written_over_its_own_version_only(memory: Memory) -> None:
     assert memory.profile("work") == Profile("work", "", "")  # type: ignore[arg-type]
     first = memory.set_profile("one", namespace="work")
     assert memory.profile("work") == first
@@ -703,7 +701,7 @@ def test_a_profile_is_written_over_its_own_version_only(memory: Memory) -> None:
     assert memory.set_profile("", namespace="work", version=second.version).text == ""
 
 
-def test_a_snapshot_holds_the_allowed_profiles(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
+def test_snapshot_holds_the_allowed_profiles(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
     for name in ("travel", "personal"):
         memory.set_profile(f"of {name}", namespace=name)
     assert [profile.namespace for profile in memory.snapshot().profiles] == ["personal", "travel"]
@@ -713,7 +711,7 @@ def test_a_snapshot_holds_the_allowed_profiles(memory: Memory, opens: Opens, cap
     assert travel.profile().text == "of travel"
 
 
-def test_what_does_not_fit_a_snapshot_is_named(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
+def test_profile_that_does_not_fit_a_snapshot_is_named(memory: Memory, opens: Opens, cap: Token, clock: Clock) -> None:
     for name in ("personal", "travel"):
         alone = opens(strongroom.attenuate(cap, namespaces=[name], now=clock))
         alone.set_profile("x" * 8000)
@@ -764,7 +762,7 @@ def test_erase_destroys_a_namespace_or_everything(memory: Memory, opens: Opens, 
 # Renewing.
 
 
-def test_a_renewed_cap_has_the_same_scope_and_lives_longer(opens: Opens, vault: Vault, clock: Clock) -> None:
+def test_renewed_cap_has_the_same_scope_and_lives_longer(opens: Opens, vault: Vault, clock: Clock) -> None:
     token = vault.mint(actor="local/alice", ops=["put", "get", "renew"], namespaces=["work"], ttl=1000, max_k=3)
     held = opens(token)
     clock.move(500)
@@ -784,7 +782,7 @@ def test_a_renewed_cap_has_the_same_scope_and_lives_longer(opens: Opens, vault: 
 # The object itself.
 
 
-def test_a_memory_shows_nothing_and_closes_without_closing_the_vault(opens: Opens, cap: Token, vault: Vault) -> None:
+def test_memory_shows_nothing_and_closes_without_closing_the_vault(opens: Opens, cap: Token, vault: Vault) -> None:
     with opens(cap) as memory:
         assert type(memory) is Memory
         memory.put("x", namespace="work")

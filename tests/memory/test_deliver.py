@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[Callable[[Vault, Clock], str], str]] = {
 
 @pytest.mark.requirement("inbox-gated", "audit-reads")
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_sound_bundle_under_a_wrong_cap_is_refused_on_record_and_nothing_is_written(
+def test_sound_bundle_under_a_wrong_cap_is_refused_on_record_and_nothing_is_written(
     vault: Vault, cap: Token, clock: Clock, recipient: str, wrong: str
 ) -> None:
     make, reason = WRONG[wrong]
@@ -109,7 +109,7 @@ def test_a_sound_bundle_under_a_wrong_cap_is_refused_on_record_and_nothing_is_wr
     "wrong",
     [name for name in WRONG if name not in ("another actor", "an actor below", "other namespaces", "another session")],
 )
-def test_a_cap_that_may_not_put_has_no_bundle_opened(
+def test_cap_that_may_not_put_has_no_bundle_opened(
     vault: Vault, clock: Clock, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened(*_: object) -> Bundle:
@@ -122,7 +122,7 @@ def test_a_cap_that_may_not_put_has_no_bundle_opened(
 
 
 @pytest.mark.requirement("inbox-gated", "gate-same-denial")
-def test_a_bundle_with_one_denied_namespace_is_refused_whole_whether_it_exists_or_not(
+def test_bundle_with_one_denied_namespace_is_refused_whole_whether_it_exists_or_not(
     vault: Vault, cap: Token, recipient: str
 ) -> None:
     travel = vault.memory(_mint(vault, namespaces=["travel"]))
@@ -137,7 +137,7 @@ def test_a_bundle_with_one_denied_namespace_is_refused_whole_whether_it_exists_o
 
 
 @pytest.mark.requirement("inbox-sealed", "audit-reads")
-def test_what_does_not_open_is_refused_on_record_and_nothing_is_written(
+def test_bundle_that_does_not_open_is_refused_on_record_and_nothing_is_written(
     vault: Vault, cap: Token, recipient: str
 ) -> None:
     foreign = inbox.recipient_of(inbox.new_identity())
@@ -165,7 +165,7 @@ def test_what_does_not_open_is_refused_on_record_and_nothing_is_written(
 
 
 @pytest.mark.requirement("inbox-sealed")
-def test_a_bundle_for_one_vault_is_of_no_use_in_another(
+def test_bundle_for_one_vault_is_of_no_use_in_another(
     vault: Vault, recipient: str, tmp_path_factory: pytest.TempPathFactory, clock: Clock
 ) -> None:
     place = tmp_path_factory.mktemp("other")
@@ -179,7 +179,7 @@ def test_a_bundle_for_one_vault_is_of_no_use_in_another(
 
 
 @pytest.mark.requirement("inbox-put")
-def test_a_delivery_writes_the_lines_and_the_entry_that_a_put_of_them_does(
+def test_delivery_writes_the_lines_and_the_entry_that_a_put_of_them_does(
     vault: Vault, cap: Token, recipient: str, clock: Clock
 ) -> None:
     def seen(memory: strongroom.Memory, size: int) -> tuple[Any, ...]:
@@ -206,7 +206,7 @@ def test_a_delivery_writes_the_lines_and_the_entry_that_a_put_of_them_does(
 
 
 @pytest.mark.requirement("inbox-put")
-def test_a_bundle_that_another_process_delivered_is_a_duplicate_here(
+def test_bundle_that_another_process_delivered_is_a_duplicate_here(
     vault: Vault, cap: Token, recipient: str, reopen: Callable[[], Vault]
 ) -> None:
     sealed = _sealed(recipient, TRIP)
@@ -215,7 +215,7 @@ def test_a_bundle_that_another_process_delivered_is_a_duplicate_here(
 
 
 @pytest.mark.requirement("inbox-put", "gate-session")
-def test_a_session_cap_delivers_into_its_own_session(vault: Vault, cap: Token, recipient: str, clock: Clock) -> None:
+def test_session_cap_delivers_into_its_own_session(vault: Vault, cap: Token, recipient: str, clock: Clock) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", now=clock))
     bound.deliver(_sealed(recipient, TRIP, PEANUTS))
     assert {line.session for line in bound.list().lines} == {"s1"}
@@ -243,7 +243,7 @@ def _without_inbox(vault: Vault) -> None:
 
 
 @pytest.mark.requirement("inbox-key")
-def test_a_vault_from_before_has_no_inbox_until_its_root_is_rotated(
+def test_vault_from_before_has_no_inbox_until_its_root_is_rotated(
     vault: Vault, cap: Token, recipient: str, reopen: Callable[[], Vault]
 ) -> None:
     _without_inbox(vault)
@@ -266,7 +266,7 @@ def test_a_vault_from_before_has_no_inbox_until_its_root_is_rotated(
 
 
 @pytest.mark.requirement("inbox-key")
-def test_a_bundle_sealed_before_any_rotation_is_delivered_after_it(vault: Vault, cap: Token, recipient: str) -> None:
+def test_bundle_sealed_before_any_rotation_is_delivered_after_it(vault: Vault, cap: Token, recipient: str) -> None:
     sealed, generation = _sealed(recipient, TRIP), vault._state.records.secrets.generation
     vault.rotate_root()
     vault.rotate_root()
@@ -278,7 +278,7 @@ def test_a_bundle_sealed_before_any_rotation_is_delivered_after_it(vault: Vault,
 
 
 @pytest.mark.requirement("inbox-key")
-def test_the_key_is_in_no_file_of_the_vault_in_clear(vault: Vault, cap: Token, recipient: str, tmp_path: Any) -> None:
+def test_key_is_in_no_file_of_the_vault_in_clear(vault: Vault, cap: Token, recipient: str, tmp_path: Any) -> None:
     vault.memory(cap).deliver(_sealed(recipient, TRIP))
     secret = vault._state.records.secrets.inbox
     assert inbox.recipient_of(secret) == recipient
@@ -290,12 +290,12 @@ def test_the_key_is_in_no_file_of_the_vault_in_clear(vault: Vault, cap: Token, r
 
 
 @pytest.mark.requirement("inbox-key")
-def test_an_inbox_key_that_is_there_is_never_replaced() -> None:
+def test_inbox_key_that_is_there_is_never_replaced() -> None:
     secrets = VaultSecrets(v=1, log_seed=b"", name_key=b"", tag_key=b"", record_key=b"", issuers={}, inbox="one")
     assert secrets.with_inbox("two") == secrets
     assert msgspec.structs.replace(secrets, inbox="").with_inbox("two").inbox == "two"
 
 
 @pytest.mark.requirement("inbox-put")
-def test_a_delivery_takes_its_time_on_the_slow_lane(vault: Vault, cap: Token) -> None:
+def test_delivery_takes_its_time_on_the_slow_lane(vault: Vault, cap: Token) -> None:
     assert next(vault.door(cap).doing(api.Deliver(sealed=b""))) == SlowStep("local/alice")

@@ -72,7 +72,7 @@ def test_raise_format_is_seen_by_every_process_and_stands_in_the_log(vault: Vaul
 
 
 @pytest.mark.requirement("details-format")
-def test_a_plain_line_is_written_as_before_and_a_line_with_details_is_refused_by_version_1(
+def test_plain_line_is_written_as_before_and_a_line_with_details_is_refused_by_version_1(
     vault: Vault, memory: Memory
 ) -> None:
     memory.put("plain", namespace="travel")
@@ -104,7 +104,7 @@ def test_put_keeps_every_member_across_a_restart_and_in_pages(vault: Vault, reop
 
 
 @pytest.mark.requirement("details-members")
-def test_a_repeated_put_is_a_duplicate_only_with_the_same_details(memory: Memory) -> None:
+def test_repeated_put_is_a_duplicate_only_with_the_same_details(memory: Memory) -> None:
     name = "01JABCDEFGHJKMNPQRSTVWXYZ0"
     line: dict[str, Any] = {"namespace": "travel", "id": name, "tags": ["a"], "meta": {"n": 1}}
     memory.put("Chengdu", **line)
@@ -163,7 +163,7 @@ def test_put_keeps_a_copy_of_meta(memory: Memory) -> None:
 
 
 @pytest.mark.requirement("details-format")
-def test_a_line_with_a_critical_member_of_a_later_version_is_refused_by_name(
+def test_line_with_a_critical_member_of_a_later_version_is_refused_by_name(
     vault: Vault, memory: Memory, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = line_encryption.seal_line

@@ -66,7 +66,7 @@ def memory(vault: Vault, cap: Token) -> Memory:
 
 @pytest.mark.requirement("filters-denied")
 @pytest.mark.parametrize("condition", FILTERS.values(), ids=list(FILTERS))
-def test_a_filter_on_a_denied_namespace_is_the_denial_of_any_other_request(
+def test_filter_on_a_denied_namespace_is_the_denial_of_any_other_request(
     vault: Vault, memory: Memory, condition: dict[str, Any]
 ) -> None:
     travel = vault.memory(vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"], ttl=60))
@@ -105,7 +105,7 @@ def test_get_takes_the_session_of_the_asker_and_the_session_of_the_lines_apart(m
 
 
 @pytest.mark.requirement("filters")
-def test_a_filtered_get_follows_what_is_put_and_forgotten(memory: Memory) -> None:
+def test_filtered_get_follows_what_is_put_and_forgotten(memory: Memory) -> None:
     assert len(memory.get("plan", k=20, tags=["trip"])) == 2
     added = memory.put("another plan", namespace="work", tags=["trip"])
     assert len(memory.get("plan", k=20, tags=["trip"])) == 3
@@ -114,7 +114,7 @@ def test_a_filtered_get_follows_what_is_put_and_forgotten(memory: Memory) -> Non
 
 
 @pytest.mark.requirement("filters")
-def test_a_forgotten_line_leaves_the_filtered_indexes_in_ram(vault: Vault, memory: Memory) -> None:
+def test_forgotten_line_leaves_the_filtered_indexes_in_ram(vault: Vault, memory: Memory) -> None:
     memory.get("plan", tags=["paid"])
     (shelf,) = vault._state.shelves.loaded()
     (kept,) = shelf.filtered._kept.values()
@@ -150,7 +150,7 @@ def test_filtered_indexes_are_few_and_count_towards_the_budget(vault: Vault, mem
     ],
     ids=str,
 )
-def test_a_bad_filter_is_refused_by_name_and_forgets_nothing(memory: Memory, condition: dict[str, Any]) -> None:
+def test_bad_filter_is_refused_by_name_and_forgets_nothing(memory: Memory, condition: dict[str, Any]) -> None:
     calls: list[Callable[[], object]] = [
         lambda: memory.get("plan", **condition),
         lambda: memory.list(**condition),
@@ -247,7 +247,7 @@ def test_list_with_texts_ends_a_page_at_a_mebibyte(vault: Vault, cap: Token) -> 
 
 
 @pytest.mark.requirement("filters")
-def test_a_filter_is_let_go_of_with_its_shelf(vault: Vault, memory: Memory) -> None:
+def test_filter_is_let_go_of_with_its_shelf(vault: Vault, memory: Memory) -> None:
     memory.get("plan", tags=["trip"])
     (shelf,) = vault._state.shelves.loaded()
     held = weakref.ref(shelf.filtered)

@@ -63,7 +63,7 @@ def test_forget_without_saying_what_is_refused(vault: Vault, cap: Token, filled:
 
 
 @pytest.mark.requirement("erase-scope")
-def test_a_travel_cap_forgets_and_erases_nothing_else(vault: Vault, cap: Token, filled: dict[str, str]) -> None:
+def test_travel_cap_forgets_and_erases_nothing_else(vault: Vault, cap: Token, filled: dict[str, str]) -> None:
     travel = vault.memory(vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"]))
     forgotten = travel.forget(ids=[_id(filled, "line 5"), _id(filled, "line 3")])
     assert forgotten.ids == (_id(filled, "line 3"),)
@@ -107,7 +107,7 @@ def test_forget_by_link_takes_what_that_cap_and_its_descendants_wrote(
         vault.memory(other).forget(link="nonsense")
 
 
-def test_a_session_cap_forgets_lines_of_its_session_only(
+def test_session_cap_forgets_lines_of_its_session_only(
     vault: Vault, cap: Token, clock: Clock, filled: dict[str, str]
 ) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", now=clock))
@@ -118,7 +118,7 @@ def test_a_session_cap_forgets_lines_of_its_session_only(
 
 
 @pytest.mark.requirement("forget-other-process")
-def test_a_second_handle_no_longer_returns_what_the_first_forgot(
+def test_second_handle_no_longer_returns_what_the_first_forgot(
     vault: Vault, cap: Token, filled: dict[str, str], reopen: Callable[[], Vault]
 ) -> None:
     other = reopen()
@@ -197,7 +197,7 @@ def test_old_caps_cannot_recreate_an_erased_actor_and_new_ones_start_afresh(
 
 
 @pytest.mark.requirement("erase-copies")
-def test_an_earlier_copy_opens_with_the_root_that_stayed(
+def test_earlier_copy_opens_with_the_root_that_stayed(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.memory(cap).put("in the copy", namespace="work")
@@ -209,7 +209,7 @@ def test_an_earlier_copy_opens_with_the_root_that_stayed(
 
 
 @pytest.mark.requirement("erase-copies")
-def test_an_earlier_copy_is_dead_once_the_root_was_rotated(
+def test_earlier_copy_is_dead_once_the_root_was_rotated(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.memory(cap).put("in the copy", namespace="work")
@@ -253,7 +253,7 @@ def test_erasing_an_actor_that_never_put_voids_its_caps(vault: Vault, cap: Token
 
 
 @pytest.mark.requirement("erase-scope", "store-changes")
-def test_a_namespace_erased_and_used_again_between_two_looks_shows_nothing_old(
+def test_namespace_erased_and_used_again_between_two_looks_shows_nothing_old(
     vault: Vault, cap: Token, filled: dict[str, str], reopen: Callable[[], Vault]
 ) -> None:
     other = reopen()
@@ -264,7 +264,7 @@ def test_a_namespace_erased_and_used_again_between_two_looks_shows_nothing_old(
 
 
 @pytest.mark.requirement("erase-void", "store-changes")
-def test_an_actor_erased_and_back_between_two_looks_shows_nothing_old(
+def test_actor_erased_and_back_between_two_looks_shows_nothing_old(
     vault: Vault, cap: Token, filled: dict[str, str], reopen: Callable[[], Vault]
 ) -> None:
     other = reopen()
@@ -278,9 +278,7 @@ def test_an_actor_erased_and_back_between_two_looks_shows_nothing_old(
 
 
 @pytest.mark.requirement("residue")
-def test_a_reader_elsewhere_leaves_the_scrub_pending_and_nothing_undone(
-    vault: Vault, cap: Token, tmp_path: Path
-) -> None:
+def test_reader_elsewhere_leaves_the_scrub_pending_and_nothing_undone(vault: Vault, cap: Token, tmp_path: Path) -> None:
     memory = vault.memory(cap)
     receipt = memory.put("to be forgotten", namespace="work")
     reader = apsw.Connection(str(tmp_path / "vault" / "vault.db"))

@@ -58,7 +58,7 @@ def test_travel_cap_is_denied_other_namespaces_by_every_verb(vault: Vault, cap: 
 
 
 @pytest.mark.requirement("gate-same-denial")
-def test_the_denial_is_the_same_whether_the_namespace_exists_or_holds_anything(vault: Vault, cap: Token) -> None:
+def test_denial_is_the_same_whether_the_namespace_exists_or_holds_anything(vault: Vault, cap: Token) -> None:
     _fill(vault, cap)
     memory = vault.memory(_travel(vault))
     seen = set()
@@ -80,7 +80,7 @@ def test_travel_cap_without_naming_sees_travel_and_nothing_else(vault: Vault, ca
 
 
 @pytest.mark.requirement("gate-empty")
-def test_a_cap_for_no_namespace_gets_nothing(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_cap_for_no_namespace_gets_nothing(vault: Vault, cap: Token, clock: Clock) -> None:
     _fill(vault, cap)
     none = strongroom.attenuate(cap, namespaces=[], now=clock)
     for call in (vault.memory(none).get, vault.memory(none).list, vault.memory(none).snapshot):
@@ -91,7 +91,7 @@ def test_a_cap_for_no_namespace_gets_nothing(vault: Vault, cap: Token, clock: Cl
 
 
 @pytest.mark.requirement("seed-top-k", "gate-max-k")
-def test_k_is_five_unless_told_at_most_twenty_and_at_most_what_the_cap_allows(
+def test_k_is_five_by_default_at_most_twenty_and_at_most_what_the_cap_allows(
     vault: Vault, cap: Token, clock: Clock
 ) -> None:
     memory = vault.memory(cap)
@@ -116,7 +116,7 @@ def test_k_is_five_unless_told_at_most_twenty_and_at_most_what_the_cap_allows(
 
 
 @pytest.mark.requirement("gate-session")
-def test_a_session_cap_asking_in_another_session_is_refused(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_session_cap_asking_in_another_session_is_refused(vault: Vault, cap: Token, clock: Clock) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", now=clock))
     bound.get("x")
     bound.get("x", session="s1")
@@ -125,7 +125,7 @@ def test_a_session_cap_asking_in_another_session_is_refused(vault: Vault, cap: T
 
 
 @pytest.mark.requirement("get-budget")
-def test_an_answer_keeps_to_its_byte_budget_but_gives_the_first_hit(vault: Vault, cap: Token) -> None:
+def test_answer_keeps_to_its_byte_budget_but_gives_the_first_hit(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put_many([NewLine(text="é" * 16_000 + str(n), namespace="work") for n in range(5)])
     assert len(memory.get("é")) == 2
@@ -235,7 +235,7 @@ def test_list_filters_by_session_kind_and_time(vault: Vault, cap: Token) -> None
 
 
 @pytest.mark.requirement("store-missing-broken")
-def test_a_broken_store_never_looks_empty(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_store_never_looks_empty(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill(vault, cap)
 
     def broken(*_: object, **__: object) -> None:
@@ -249,7 +249,7 @@ def test_a_broken_store_never_looks_empty(vault: Vault, cap: Token, monkeypatch:
     assert len(vault.memory(cap).get("chengdu")) == 1
 
 
-def test_a_query_of_nonsense_is_refused(vault: Vault, cap: Token) -> None:
+def test_query_of_nonsense_is_refused(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     with pytest.raises(errors.InvalidRequest):
         memory.get("nul \x00")
@@ -258,7 +258,7 @@ def test_a_query_of_nonsense_is_refused(vault: Vault, cap: Token) -> None:
 
 
 @pytest.mark.requirement("shelf-bounded")
-def test_a_shelf_is_loaded_once_for_many_waiters(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shelf_is_loaded_once_for_many_waiters(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = vault.memory(cap)
     memory.put_many([NewLine(text=f"line {n}", namespace="work") for n in range(200)])
     loads: list[CachedNamespace] = []
@@ -300,7 +300,7 @@ def test_shelves_stay_within_their_bytes_and_reload_what_was_dropped(
                 assert count < 8
 
 
-def test_a_growing_shelf_counts_against_the_bound(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
+def test_growing_shelf_counts_against_the_bound(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
     with strongroom.create(tmp_path / "small", keys=keys, shelf_bytes=60_000, now=clock) as vault:
         tokens = [vault.mint(actor=f"local/a{n}", ops=ALL_OPS, namespaces=["work"]) for n in range(2)]
         for token in tokens:

@@ -33,7 +33,7 @@ def _texts(vault: Vault, cap: Token) -> list[str]:
     return sorted(hit.text for hit in vault.memory(cap).get("boat", k=20))
 
 
-def test_a_distant_store_is_not_looked_at_before_a_commit(
+def test_distant_store_is_not_looked_at_before_a_commit(
     other: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the tests below would hold for the wrong reason."""
@@ -51,7 +51,7 @@ def test_a_distant_store_is_not_looked_at_before_a_commit(
     assert looks == (0 if other.store.is_distant else 10)
 
 
-def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
+def test_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
     vault: Vault, other: Vault, cap: Token
 ) -> None:
     vault.revoke(cap)
@@ -62,7 +62,7 @@ def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
     assert (entry.decision, entry.reason) == ("deny", "cap_revoked")
 
 
-def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, cap: Token) -> None:
+def test_cap_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, cap: Token) -> None:
     vault.revoke(cap)
     with pytest.raises(errors.CapRevoked):
         other.memory(cap).put("a boat that must not be there", namespace="travel")
@@ -71,7 +71,7 @@ def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, ca
 
 
 @pytest.mark.parametrize("text", ["  ", "a boat"])
-def test_who_was_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
+def test_cap_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
     vault: Vault, other: Vault, cap: Token, text: str
 ) -> None:
     vault.revoke(cap)
@@ -83,14 +83,14 @@ def test_who_was_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
 
 
 @pytest.mark.parametrize("text", ["  ", "a boat"])
-def test_what_is_refused_after_a_look_is_refused_once(vault: Vault, other: Vault, cap: Token, text: str) -> None:
+def test_refusal_after_a_look_is_recorded_once(vault: Vault, other: Vault, cap: Token, text: str) -> None:
     before = len(list(vault.audit.entries()))
     with pytest.raises(errors.InvalidRequest):
         other.memory(cap).put(text)
     assert len(list(vault.audit.entries())) == before + 1
 
 
-def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
+def test_forget_put_or_erase_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
     receipt = vault.memory(cap).put("another boat", namespace="travel")
     assert _texts(other, cap) == ["another boat", "the blue boat"]
     vault.memory(cap).forget(ids=[receipt.id])
@@ -99,7 +99,7 @@ def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault
     assert _texts(other, cap) == []
 
 
-def test_a_line_goes_into_no_namespace_that_was_erased_elsewhere(vault: Vault, other: Vault, cap: Token) -> None:
+def test_line_goes_into_no_namespace_that_was_erased_elsewhere(vault: Vault, other: Vault, cap: Token) -> None:
     vault.erase("local/alice")
     with pytest.raises(errors.StrongroomError) as refused:
         other.memory(cap).put("boat", namespace="travel")

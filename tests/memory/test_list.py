@@ -28,7 +28,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
 
 @pytest.mark.requirement("server-fair")
 @pytest.mark.parametrize("count", [50, 200, 800])
-def test_a_page_looks_at_no_more_lines_than_it_gives(vault: Vault, cap: Token, looked: list[Line], count: int) -> None:
+def test_page_looks_at_no_more_lines_than_it_gives(vault: Vault, cap: Token, looked: list[Line], count: int) -> None:
     memory = vault.memory(cap)
     for at in range(0, count, 200):
         some = range(at, min(at + 200, count))
@@ -46,7 +46,7 @@ def test_a_page_looks_at_no_more_lines_than_it_gives(vault: Vault, cap: Token, l
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_shelf_is_sorted_once_and_stays_in_order(vault: Vault, cap: Token) -> None:
+def test_shelf_is_sorted_once_and_stays_in_order(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     names = [memory.put(f"line {number}", namespace="work").id for number in range(20)]
     assert [line.id for line in memory.list().lines] == names

@@ -13,7 +13,7 @@ DIGEST = hashlib.sha256(b'{"command": "ls"}').hexdigest()
 
 
 @pytest.mark.requirement("observe-gated")
-def test_a_cap_that_may_not_put_or_covers_no_namespace_observes_nothing(vault: Vault) -> None:
+def test_cap_that_may_not_put_or_covers_no_namespace_observes_nothing(vault: Vault) -> None:
     others = [op for op in ALL_OPS if op != "put"]
     for ops, namespaces, reason in ((others, NAMESPACES, "cap_op_mismatch"), (ALL_OPS, [], "cap_namespace_denied")):
         memory = vault.memory(vault.mint(actor="local/alice", ops=ops, namespaces=namespaces))
@@ -30,7 +30,7 @@ def test_a_cap_that_may_not_put_or_covers_no_namespace_observes_nothing(vault: V
 @pytest.mark.parametrize(
     "what", ["", " ", "a b", "Allergic to peanuts", "a\nb", "a\x00", "é", "x" * 65, "-x", ".", "\u202e"]
 )
-def test_what_is_no_name_does_not_come_into_the_log(vault: Vault, cap: Token, what: str) -> None:
+def test_non_name_does_not_come_into_the_log(vault: Vault, cap: Token, what: str) -> None:
     size = vault.audit.size()
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).observe(what, DIGEST)
@@ -43,7 +43,7 @@ def test_what_is_no_name_does_not_come_into_the_log(vault: Vault, cap: Token, wh
 @pytest.mark.parametrize(
     "what", ["terminal", "x", "mcp__files__read", "browser.click", "hermes/tool:v2@1+2-3", "_x", "y" * 64]
 )
-def test_a_deed_is_on_record_by_name_and_digest_and_nothing_is_stored(vault: Vault, cap: Token, what: str) -> None:
+def test_deed_is_on_record_by_name_and_digest_and_nothing_is_stored(vault: Vault, cap: Token, what: str) -> None:
     memory = vault.memory(cap)
     memory.put("so that there are keys", namespace="work")
     before, size = vault.store.version(), vault.audit.size()
@@ -59,7 +59,7 @@ def test_a_deed_is_on_record_by_name_and_digest_and_nothing_is_stored(vault: Vau
 
 
 @pytest.mark.requirement("observe-gated")
-def test_an_actor_that_never_put_anything_can_be_observed(vault: Vault, cap: Token) -> None:
+def test_actor_that_never_put_anything_can_be_observed(vault: Vault, cap: Token) -> None:
     size = vault.audit.size()
     vault.memory(cap).observe("terminal", DIGEST)
     ((_, entry),) = vault.audit.entries(size)

@@ -101,7 +101,7 @@ def _ended(source: Slow, shelves: LineCache, birth: bytes = b"b") -> CachedNames
 
 
 @pytest.mark.requirement("recall-patience")
-def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
+def test_lines_loaded_so_far_are_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
     shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     assert _numbers(shelves, shelf) == []
     slow.let()
@@ -121,7 +121,7 @@ def test_enough_patience_waits_for_everything(shelves: LineCache, slow: Slow) ->
 
 
 @pytest.mark.requirement("recall-patience")
-def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_background(
+def test_caller_without_a_limit_waits_for_everything_although_another_began_in_the_background(
     shelves: LineCache, slow: Slow
 ) -> None:
     part = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
@@ -138,7 +138,7 @@ def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_bac
 
 
 @pytest.mark.requirement("recall-patience", "forget-other-process")
-def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: LineCache, slow: Slow) -> None:
+def test_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: LineCache, slow: Slow) -> None:
     shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let()
     assert 8 in _numbers(shelves, shelf)
@@ -153,7 +153,7 @@ def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: Li
 
 
 @pytest.mark.requirement("recall-patience")
-def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: LineCache, slow: Slow) -> None:
+def test_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: LineCache, slow: Slow) -> None:
     shelf = shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let()
     shelves.changed("a/", _line(10).id, _line(10), b"b", deleted=False)
@@ -165,7 +165,7 @@ def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(sh
 
 @pytest.mark.requirement("recall-patience")
 @pytest.mark.parametrize("error", [errors.StoreUnavailable("gone"), errors.Tampered("bad"), RuntimeError("a defect")])
-def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
+def test_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
     shelves: LineCache, error: Exception
 ) -> None:
     broken, sound = Slow([1]), Slow([1, 2])
@@ -179,7 +179,7 @@ def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
 
 
 @pytest.mark.requirement("recall-patience")
-def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: LineCache) -> None:
+def test_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
     shelf_of(shelves, "a/", b"b", lambda: broken, 0.0)
     broken.let()
@@ -192,7 +192,7 @@ def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait
 
 
 @pytest.mark.requirement("recall-patience", "store-missing-broken")
-def test_a_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelves: LineCache) -> None:
+def test_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
     part = shelf_of(shelves, "a/", b"b", lambda: broken, 0.0)
     broken.let()
@@ -231,7 +231,7 @@ def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: LineCache, sl
 
 
 @pytest.mark.requirement("recall-patience", "shelf-bounded")
-def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves: LineCache, slow: Slow) -> None:
+def test_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves: LineCache, slow: Slow) -> None:
     shelf_of(shelves, "a/", b"b", lambda: slow, 0.0)
     slow.let(2)
     count, size = shelves.usage()
@@ -245,9 +245,7 @@ def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves:
 
 
 @pytest.mark.requirement("recall-patience")
-def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_loaded(
-    shelves: LineCache, slow: Slow
-) -> None:
+def test_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_loaded(shelves: LineCache, slow: Slow) -> None:
     """The old one is still being read when its namespace, erased, has been made anew under other keys."""
     old = shelf_of(shelves, "a/", b"old", lambda: slow, 0.0)
     slow.let()
@@ -318,7 +316,7 @@ def _until(vault: Vault, cap: Token, count: int) -> list[str]:
 
 
 @pytest.mark.requirement("recall-patience")
-def test_an_impatient_get_of_a_cold_vault_answers_and_a_later_one_sees_all(
+def test_impatient_get_of_a_cold_vault_answers_and_a_later_one_sees_all(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     made = put(vault, cap, 10)
@@ -331,7 +329,7 @@ def test_an_impatient_get_of_a_cold_vault_answers_and_a_later_one_sees_all(
 
 @pytest.mark.requirement("recall-patience", "pages-fresh")
 @pytest.mark.parametrize("from_pages", [False, True], ids=["lines", "pages"])
-def test_an_impatient_get_ranks_the_newest_lines_and_ids_list_and_forget_wait_for_all(
+def test_impatient_get_ranks_the_newest_lines_and_ids_list_and_forget_wait_for_all(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, from_pages: bool
 ) -> None:
     made = put(vault, cap, 12)
@@ -360,7 +358,7 @@ def test_an_impatient_get_ranks_the_newest_lines_and_ids_list_and_forget_wait_fo
 
 
 @pytest.mark.requirement("recall-patience", "forget-other-process")
-def test_a_line_forgotten_elsewhere_leaves_a_half_loaded_shelf_at_once(
+def test_line_forgotten_elsewhere_leaves_a_half_loaded_shelf_at_once(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 12)
@@ -379,7 +377,7 @@ def test_a_line_forgotten_elsewhere_leaves_a_half_loaded_shelf_at_once(
 
 
 @pytest.mark.requirement("recall-patience", "store-changes")
-def test_what_a_process_has_just_put_is_ranked_although_its_shelf_is_half_loaded(
+def test_line_just_put_is_ranked_although_its_shelf_is_half_loaded(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 12)
@@ -394,7 +392,7 @@ def test_what_a_process_has_just_put_is_ranked_although_its_shelf_is_half_loaded
 
 
 @pytest.mark.requirement("recall-patience", "erase-keys")
-def test_a_namespace_erased_while_its_shelf_is_half_loaded_is_in_no_later_answer(
+def test_namespace_erased_while_its_shelf_is_half_loaded_is_in_no_later_answer(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 12)
@@ -436,7 +434,7 @@ def test_several_namespaces_share_one_patience(
 
 @pytest.mark.requirement("recall-patience", "hermes-first-turn-10000")
 @pytest.mark.parametrize("from_pages", [False, True], ids=["lines", "pages"])
-def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_none_is_loaded(
+def test_first_answer_holds_the_newest_lines_of_every_namespace_although_none_is_loaded(
     vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, from_pages: bool
 ) -> None:
     """Time is up when every shelf has got its first lines; what is left comes later."""
@@ -465,7 +463,7 @@ def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_non
 
 
 @pytest.mark.requirement("recall-patience", "store-missing-broken")
-def test_a_store_that_fails_while_loading_is_told_to_who_waits_and_the_next_get_tries_again(
+def test_store_that_fails_while_loading_is_told_to_who_waits_and_the_next_get_tries_again(
     vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 5)
@@ -484,7 +482,7 @@ def test_a_store_that_fails_while_loading_is_told_to_who_waits_and_the_next_get_
 
 
 @pytest.mark.requirement("recall-patience", "bad-object")
-def test_a_damaged_line_is_told_to_who_waits_and_is_on_record(
+def test_damaged_line_is_told_to_who_waits_and_is_on_record(
     vault: Vault, cap: Token, reopen: Reopen, tmp_path: Path
 ) -> None:
     (name,) = put(vault, cap, 1)
@@ -499,7 +497,7 @@ def test_a_damaged_line_is_told_to_who_waits_and_is_on_record(
 
 @pytest.mark.requirement("recall-patience")
 @pytest.mark.parametrize("patience", [float("nan"), float("inf"), -1.0, 1e300, "soon"])
-def test_a_patience_that_is_no_time_is_refused_or_waited_for_but_never_a_defect(
+def test_patience_that_is_no_time_is_refused_or_waited_for_but_never_a_defect(
     vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, patience: Any
 ) -> None:
     made, real = put(vault, cap, 2), threading.Event.wait
@@ -544,7 +542,7 @@ def test_closing_a_vault_that_is_still_loading_waits_for_one_batch_and_its_threa
 
 
 @pytest.mark.requirement("recall-patience", "pages-derived")
-def test_an_impatient_get_still_leaves_pages_for_the_next_process(
+def test_impatient_get_still_leaves_pages_for_the_next_process(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = put(vault, cap, 12)

@@ -64,7 +64,7 @@ def _pages(vault: Vault) -> list[int]:
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_shelf_of_long_lines_is_loaded_in_bounded_portions(vault: Vault, lines: list[LineId]) -> None:
+def test_shelf_of_long_lines_is_loaded_in_bounded_portions(vault: Vault, lines: list[LineId]) -> None:
     assert sum(sizes := _sizes(vault)) == MANY * LONG
     assert max(sizes) <= stored_pages.PAGE_TEXT
     assert 0 < max(_pages(vault)) <= stored_pages.PAGE_TEXT
@@ -93,7 +93,7 @@ def test_large_pages_of_a_version_before_are_written_anew_in_bounded_ones(
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_process_that_closes_leaves_bounded_pages(vault: Vault, cap: Token, reopen: Reopen) -> None:
+def test_process_that_closes_leaves_bounded_pages(vault: Vault, cap: Token, reopen: Reopen) -> None:
     with reopen() as other:
         other.memory(cap).put("one", namespace="work")
         other.memory(cap).get("load it")
@@ -117,7 +117,7 @@ def portions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.requirement("server-fair")
 @pytest.mark.parametrize("length", [20, LONG, LINE_LIMIT])
-def test_what_one_commit_forgets_is_bounded(
+def test_lines_that_one_commit_forgets_are_bounded(
     vault: Vault, cap: Token, portions: list[tuple[int, int]], length: int
 ) -> None:
     made = _put(vault, cap, 150, length)

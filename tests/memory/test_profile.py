@@ -36,7 +36,7 @@ def test_profiles_are_at_most_eight_kibibytes_in_all(vault: Vault, cap: Token) -
 
 
 @pytest.mark.requirement("snapshot-allowed", "gate-same-denial")
-def test_the_size_of_a_denied_profile_does_not_show(vault: Vault, cap: Token) -> None:
+def test_size_of_a_denied_profile_does_not_show(vault: Vault, cap: Token) -> None:
     vault.memory(cap).set_profile("x" * 8000, namespace="personal")
     travel = vault.memory(vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"]))
     travel.set_profile("y" * 8192)
@@ -47,7 +47,7 @@ def test_the_size_of_a_denied_profile_does_not_show(vault: Vault, cap: Token) ->
 
 
 @pytest.mark.requirement("snapshot-allowed")
-def test_a_snapshot_holds_the_allowed_profiles_most_sensitive_first(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_snapshot_holds_the_allowed_profiles_most_sensitive_first(vault: Vault, cap: Token, clock: Clock) -> None:
     memory = vault.memory(cap)
     for name in ("travel", "personal", "work"):
         memory.set_profile(f"about {name}", namespace=name)
@@ -56,7 +56,7 @@ def test_a_snapshot_holds_the_allowed_profiles_most_sensitive_first(vault: Vault
     assert [profile.text for profile in some.snapshot().profiles] == ["about work", "about travel"]
 
 
-def test_a_cap_without_the_profile_op_can_neither_read_for_editing_nor_write(vault: Vault, cap: Token) -> None:
+def test_cap_without_the_profile_op_can_neither_read_for_editing_nor_write(vault: Vault, cap: Token) -> None:
     vault.memory(cap).set_profile("likes tea", namespace="travel")
     runtime = vault.memory(vault.mint(actor="local/alice", ops=["put", "get", "snapshot"], namespaces=["travel"]))
     assert runtime.snapshot().profiles[0].text == "likes tea"
@@ -66,13 +66,13 @@ def test_a_cap_without_the_profile_op_can_neither_read_for_editing_nor_write(vau
         runtime.set_profile("obey me", namespace="travel")
 
 
-def test_a_profile_of_one_among_several_namespaces_must_be_named(vault: Vault, cap: Token) -> None:
+def test_profile_of_one_among_several_namespaces_must_be_named(vault: Vault, cap: Token) -> None:
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).profile()
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).set_profile("x")
 
 
-def test_a_profile_with_control_characters_is_refused(vault: Vault, cap: Token) -> None:
+def test_profile_with_control_characters_is_refused(vault: Vault, cap: Token) -> None:
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).set_profile("escape \x1b[31m", namespace="work")

@@ -133,7 +133,7 @@ def test_put_then_get_round_trips_one_sealed_object_below_the_actor_prefix(vault
 
 
 @pytest.mark.requirement("put-idempotent")
-def test_the_same_line_again_is_a_duplicate_and_another_a_conflict(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_same_line_again_is_a_duplicate_and_another_a_conflict(vault: Vault, cap: Token, clock: Clock) -> None:
     memory = vault.memory(cap)
     first = memory.put("Trip", namespace="travel", id=ID, session="s")
     clock.move(5)
@@ -146,7 +146,7 @@ def test_the_same_line_again_is_a_duplicate_and_another_a_conflict(vault: Vault,
 
 
 @pytest.mark.requirement("put-idempotent")
-def test_a_given_time_counts_for_being_the_same(vault: Vault, cap: Token) -> None:
+def test_given_time_counts_for_being_the_same(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     when = datetime(2026, 5, 20, tzinfo=UTC)
     memory.put("Trip", namespace="travel", id=ID, time=when)
@@ -163,7 +163,7 @@ def test_one_id_may_stand_in_two_namespaces(vault: Vault, cap: Token) -> None:
 
 
 @pytest.mark.requirement("put-batch")
-def test_a_batch_with_one_bad_line_writes_none(vault: Vault, cap: Token) -> None:
+def test_batch_with_one_bad_line_writes_none(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put("taken", namespace="travel", id=ID)
     for bad in (NewLine(text="\x00", namespace="travel"), NewLine(text="other", namespace="travel", id=ID)):
@@ -173,7 +173,7 @@ def test_a_batch_with_one_bad_line_writes_none(vault: Vault, cap: Token) -> None
 
 
 @pytest.mark.requirement("put-batch")
-def test_a_batch_keeps_its_order_and_acknowledges_duplicates(vault: Vault, cap: Token) -> None:
+def test_batch_keeps_its_order_and_acknowledges_duplicates(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put("one", namespace="work", id=ID)
     lines = [NewLine(text="one", namespace="work", id=ID)]
@@ -188,7 +188,7 @@ def test_a_batch_keeps_its_order_and_acknowledges_duplicates(vault: Vault, cap: 
 
 
 @pytest.mark.requirement("put-batch")
-def test_a_batch_that_repeats_an_id_is_one_line_or_a_conflict(vault: Vault, cap: Token) -> None:
+def test_batch_that_repeats_an_id_is_one_line_or_a_conflict(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     twice = [NewLine(text="same", namespace="work", id=ID)] * 2
     assert [receipt.duplicate for receipt in memory.put_many(twice)] == [False, True]
@@ -198,7 +198,7 @@ def test_a_batch_that_repeats_an_id_is_one_line_or_a_conflict(vault: Vault, cap:
 
 
 @pytest.mark.requirement("put-batch")
-def test_an_empty_and_an_oversized_batch_are_refused(vault: Vault, cap: Token) -> None:
+def test_empty_and_an_oversized_batch_are_refused(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     with pytest.raises(errors.InvalidRequest):
         memory.put_many([])
@@ -207,7 +207,7 @@ def test_an_empty_and_an_oversized_batch_are_refused(vault: Vault, cap: Token) -
 
 
 @pytest.mark.requirement("gate-session")
-def test_a_session_cap_writes_into_its_own_session_only(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_session_cap_writes_into_its_own_session_only(vault: Vault, cap: Token, clock: Clock) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", namespaces=["work"], now=clock))
     with pytest.raises(errors.CapLimitExceeded):
         bound.put("x", session="s2")
@@ -230,7 +230,7 @@ class _Liar(str):
 
 
 @pytest.mark.requirement("gate-session")
-def test_a_text_that_poses_as_another_reaches_no_other_session_or_namespace(
+def test_text_that_poses_as_another_reaches_no_other_session_or_namespace(
     vault: Vault, cap: Token, clock: Clock
 ) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", namespaces=["travel"], now=clock))
@@ -245,9 +245,7 @@ def test_a_text_that_poses_as_another_reaches_no_other_session_or_namespace(
 
 @pytest.mark.parametrize("field", ["namespace", "session", "kind", "author", "id"])
 @pytest.mark.parametrize("value", [["a"], {}, 7, b"travel"])
-def test_what_is_no_text_is_refused_wherever_a_text_belongs(
-    vault: Vault, cap: Token, field: str, value: object
-) -> None:
+def test_non_text_is_refused_wherever_a_text_belongs(vault: Vault, cap: Token, field: str, value: object) -> None:
     given = {"text": "x", "namespace": "travel", field: value}
     with pytest.raises(errors.InvalidRequest):
         vault.memory(cap).put_many([NewLine(**given)])  # type: ignore[arg-type]
@@ -269,7 +267,7 @@ class _Seeing:
 
 
 @pytest.mark.parametrize("kind", [NewLine, _Own])
-def test_what_is_written_is_a_copy_of_what_was_given(kind: type[NewLine]) -> None:
+def test_written_line_is_a_copy_of_what_was_given(kind: type[NewLine]) -> None:
     door, given = _Seeing(), kind(text="x", namespace="travel")
     Memory(door).put_many([given])  # type: ignore[arg-type]
     (line,) = door.lines
@@ -278,7 +276,7 @@ def test_what_is_written_is_a_copy_of_what_was_given(kind: type[NewLine]) -> Non
 
 
 @pytest.mark.requirement("seed-namespace")
-def test_a_line_for_what_was_not_granted_is_refused_whoever_let_it_pass(vault: Vault) -> None:
+def test_line_for_what_was_not_granted_is_refused_whoever_let_it_pass(vault: Vault) -> None:
     cap = vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"])
     grant = vault._state.gate.admit(cap, Ask(Op.PUT), vault._clerk.now() // 1000)
     with pytest.raises(errors.CapNamespaceDenied):
@@ -298,7 +296,7 @@ class _Meddling(datetime):
 
 @pytest.mark.requirement("gate-session")
 @pytest.mark.parametrize("field", ["session", "namespace"])
-def test_a_line_that_is_changed_meanwhile_is_written_as_the_gate_saw_it(
+def test_line_that_is_changed_meanwhile_is_written_as_the_gate_saw_it(
     vault: Vault, cap: Token, clock: Clock, field: str
 ) -> None:
     bound = vault.memory(strongroom.attenuate(cap, session="s1", namespaces=["travel"], now=clock))
@@ -311,7 +309,7 @@ def test_a_line_that_is_changed_meanwhile_is_written_as_the_gate_saw_it(
 
 
 @pytest.mark.requirement("forget-stays")
-def test_a_forgotten_id_is_acknowledged_as_forgotten_and_stays_gone(vault: Vault, cap: Token) -> None:
+def test_forgotten_id_is_acknowledged_as_forgotten_and_stays_gone(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put("secret plan", namespace="work", id=ID)
     memory.forget(ids=[ID])
@@ -355,6 +353,6 @@ def test_no_file_of_the_vault_or_its_keys_holds_a_text(vault: Vault, cap: Token,
             assert mark.encode("utf-16-le") not in data, path
 
 
-def test_a_line_is_what_the_format_says() -> None:
+def test_line_is_what_the_format_says() -> None:
     fields = ("id", "time", "kind", "namespace", "session", "author", "text", "provenance", "details")
     assert Line.__struct_fields__ == fields

@@ -140,7 +140,7 @@ def test_counted_refusals_are_told_apart_by_actor_and_say_each_namespace() -> No
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_sum_that_cannot_name_all_says_so() -> None:
+def test_sum_that_cannot_name_all_says_so() -> None:
     refusals = RefusalLog()
     for number in range(EACH):
         refusals.take(refused(time=number))
@@ -158,7 +158,7 @@ def test_a_sum_that_cannot_name_all_says_so() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_cap_for_many_actors_leaves_room_for_sums_of_others() -> None:
+def test_cap_for_many_actors_leaves_room_for_sums_of_others() -> None:
     refusals = RefusalLog()
     for number in range(EACH + HELD * 2):
         refusals.take(msgspec.structs.replace(refused(), actor=f"a{number}"))
@@ -179,7 +179,7 @@ def test_caps_for_which_there_is_no_room_are_counted_together_and_named_by_nobod
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() -> None:
+def test_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() -> None:
     refusals = RefusalLog()
     for number in range(EACH + 3):
         refusals.take(refused(time=number, request=f"r{number}"))
@@ -191,7 +191,7 @@ def test_a_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() ->
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_clock_that_is_turned_back_ends_a_minute() -> None:
+def test_clock_that_is_turned_back_ends_a_minute() -> None:
     refusals = RefusalLog()
     for _ in range(EACH + 1):
         refusals.take(refused(time=100_000))
@@ -199,7 +199,7 @@ def test_a_clock_that_is_turned_back_ends_a_minute() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
+def test_pairs_told_apart_are_bounded_and_no_count_is_dropped() -> None:
     refusals = RefusalLog()
     for _ in range(EACH + 7):
         refusals.take(refused(link="counted"))
@@ -211,7 +211,7 @@ def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_what_broke_is_no_refusal_and_is_always_written() -> None:
+def test_failure_is_no_refusal_and_is_always_written() -> None:
     refusals = RefusalLog()
     broken = Entry(v=1, time=Millis(0), op="get", decision=Decision.FAIL, reason="tampered", links=(LinkId("a"),))
     assert [refusals.take(broken) for _ in range(EACH * 2)] == [[broken]] * (EACH * 2)
@@ -221,7 +221,7 @@ def test_what_broke_is_no_refusal_and_is_always_written() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_revoked_cap_that_asks_on_and_on_does_not_fill_the_log(vault: Vault, clock: Clock) -> None:
+def test_revoked_cap_that_asks_on_and_on_does_not_fill_the_log(vault: Vault, clock: Clock) -> None:
     token, size = revoked(vault), vault.audit.size()
     ask_revoked(vault, token, EACH + 500)
     assert vault.audit.size() - size == EACH
@@ -236,7 +236,7 @@ def test_a_revoked_cap_that_asks_on_and_on_does_not_fill_the_log(vault: Vault, c
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_whoever_asks_next_is_preceded_by_the_count(vault: Vault, clock: Clock, cap: Token) -> None:
+def test_count_precedes_the_next_request(vault: Vault, clock: Clock, cap: Token) -> None:
     token = revoked(vault)
     ask_revoked(vault, token, EACH + 3)
     clock.move(61)
@@ -247,7 +247,7 @@ def test_whoever_asks_next_is_preceded_by_the_count(vault: Vault, clock: Clock, 
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_an_admitted_call_is_on_record_however_many_were_refused(vault: Vault, cap: Token) -> None:
+def test_admitted_call_is_on_record_however_many_were_refused(vault: Vault, cap: Token) -> None:
     with suppress(StrongroomError):
         for _ in range(EACH + 10):
             with suppress(StrongroomError):
@@ -259,7 +259,7 @@ def test_an_admitted_call_is_on_record_however_many_were_refused(vault: Vault, c
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_guess_at_an_id_is_on_record_each_time(vault: Vault, cap: Token) -> None:
+def test_guess_at_an_id_is_on_record_each_time(vault: Vault, cap: Token) -> None:
     """It was admitted: what it found out is no repetition."""
     size = vault.audit.size()
     for _ in range(EACH + 10):
@@ -269,7 +269,7 @@ def test_a_guess_at_an_id_is_on_record_each_time(vault: Vault, cap: Token) -> No
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_vault_that_is_closed_writes_what_it_counted(vault: Vault, reopen: Callable[[], Vault]) -> None:
+def test_vault_that_is_closed_writes_what_it_counted(vault: Vault, reopen: Callable[[], Vault]) -> None:
     token = revoked(vault)
     ask_revoked(vault, token, EACH + 9)
     vault.close()
@@ -279,7 +279,7 @@ def test_a_vault_that_is_closed_writes_what_it_counted(vault: Vault, reopen: Cal
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_a_count_that_cannot_be_written_is_kept(
+def test_count_that_cannot_be_written_is_kept(
     vault: Vault, clock: Clock, monkeypatch: pytest.MonkeyPatch, cap: Token
 ) -> None:
     token = revoked(vault)
@@ -299,7 +299,7 @@ def test_a_count_that_cannot_be_written_is_kept(
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
+def test_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
     ask_revoked(vault, revoked(vault), EACH + 12)
     vault.sum_up_refusals(wholly=True)
     chosen = Filter.of(vault, ops=(), denied=True, since=None, actor=None, line=None)
@@ -308,7 +308,7 @@ def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_the_log_says_of_which_actor_and_namespace_counted_refusals_were(vault: Vault) -> None:
+def test_log_says_of_which_actor_and_namespace_counted_refusals_were(vault: Vault) -> None:
     for actor in ("local/alice", "local/bob"):
         vault.memory(vault.mint(actor=actor, ops=["put"], namespaces=["work"], ttl=3600)).put("a boat")
     wide = vault.mint(actor_scope="local/", ops=["get"], namespaces=["work"], ttl=3600)
@@ -330,7 +330,7 @@ def test_the_log_says_of_which_actor_and_namespace_counted_refusals_were(vault: 
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_the_command_line_does_not_take_refusals_of_several_caps_for_the_owners_acts() -> None:
+def test_command_line_does_not_take_refusals_of_several_caps_for_the_owners_acts() -> None:
     entry = msgspec.structs.replace(refused(), links=(), count=7, detail="repeated 1-2 and others")
     row = seen_row(_seen(3, entry, "", {}, {}))
     assert "several caps" in row

@@ -50,7 +50,7 @@ def _words(chance: random.Random, number: int) -> str:
     return " ".join("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=4)) for _ in range(number))
 
 
-def test_a_put_reads_nothing_and_the_next_question_finds_its_line(memory: Memory, read: list[str]) -> None:
+def test_put_reads_nothing_and_the_next_question_finds_its_line(memory: Memory, read: list[str]) -> None:
     memory.put("the ferry leaves at noon", namespace="work")
     assert read == []
     assert [hit.text for hit in memory.get("ferry")] == ["the ferry leaves at noon"]
@@ -75,7 +75,7 @@ def test_settle_reads_for_the_next_question_and_leaves_nothing_in_the_log(
 
 @pytest.mark.requirement("forget-stays")
 @pytest.mark.parametrize("settled", [False, True])
-def test_a_line_that_is_forgotten_before_it_was_read_is_never_found(
+def test_line_that_is_forgotten_before_it_was_read_is_never_found(
     vault: Vault, memory: Memory, read: list[str], settled: bool
 ) -> None:
     receipt = memory.put("the ferry leaves at noon", namespace="work")
@@ -142,7 +142,7 @@ def test_put_and_catching_up_do_not_wait_for_a_reader_of_the_shelf(
 
 
 @pytest.mark.requirement("shelf-bounded")
-def test_a_posted_line_counts_against_the_bound_before_it_is_taken_in(vault: Vault, memory: Memory) -> None:
+def test_posted_line_counts_against_the_bound_before_it_is_taken_in(vault: Vault, memory: Memory) -> None:
     shelf, before = _only_shelf(vault), vault.usage().shelf_bytes
     with shelf.lock:
         memory.put("x" * 5_000, namespace="work")
@@ -152,7 +152,7 @@ def test_a_posted_line_counts_against_the_bound_before_it_is_taken_in(vault: Vau
 
 
 @pytest.mark.requirement("bad-object")
-def test_a_line_of_another_process_that_cannot_be_opened_fails_every_question_and_no_put(
+def test_line_of_another_process_that_cannot_be_opened_fails_every_question_and_no_put(
     vault: Vault, memory: Memory, tmp_path: Path, keys: FileKeys, clock: Clock, cap: Token
 ) -> None:
     with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as other:
@@ -168,7 +168,7 @@ def test_a_line_of_another_process_that_cannot_be_opened_fails_every_question_an
 
 
 @pytest.mark.requirement("forget-stays", "erase-keys")
-def test_a_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_anew(
+def test_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_anew(
     vault: Vault, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that has just put a line takes it in after others have erased the namespace and begun it anew."""
@@ -188,7 +188,7 @@ def test_a_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_
 
 
 @pytest.mark.requirement("forget-stays")
-def test_what_is_forgotten_goes_at_once(memory: Memory, heard: list[str]) -> None:
+def test_forgotten_line_goes_at_once(memory: Memory, heard: list[str]) -> None:
     receipt = memory.put("the ferry leaves at noon", namespace="work")
     memory.forget(ids=[receipt.id])
     assert heard == [receipt.id, receipt.id]
@@ -220,7 +220,7 @@ def test_every_thread_finds_what_it_has_just_put(vault: Vault, cap: Token) -> No
 # An engine that fails.
 
 
-def test_a_line_that_an_engine_cannot_read_fails_one_question_and_no_put(
+def test_line_that_an_engine_cannot_read_fails_one_question_and_no_put(
     vault: Vault, memory: Memory, read: list[str]
 ) -> None:
     memory.put("unreadable one", namespace="work")
@@ -237,7 +237,7 @@ def test_a_line_that_an_engine_cannot_read_fails_one_question_and_no_put(
     assert len(memory.list().lines) == 5
 
 
-def test_a_line_that_was_never_read_is_not_taken_out_of_the_index(
+def test_line_that_was_never_read_is_not_taken_out_of_the_index(
     vault: Vault, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine is asked to remove what it was given, and nothing else."""
@@ -267,7 +267,7 @@ def test_settle_goes_through_all_shelves_whatever_fails(vault: Vault, memory: Me
 
 @pytest.mark.requirement("shelf-bounded")
 @pytest.mark.parametrize("ready", [lambda vault, memory: memory.get("x"), lambda vault, memory: vault.settle()])
-def test_what_is_read_later_is_counted_when_it_is(
+def test_line_read_later_is_counted_when_it_is(
     vault: Vault, memory: Memory, ready: Callable[[Vault, Memory], object]
 ) -> None:
     """Texts of few words that are all different take far more than their size."""
@@ -293,7 +293,7 @@ def test_shelves_that_grow_by_what_is_read_later_make_room(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_all_shelves_take_is_the_sum_of_what_each_of_them_counts_for(
+def test_size_of_all_shelves_is_the_sum_of_what_each_counts_for(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[LineCache] = []

@@ -178,7 +178,7 @@ def paged(vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: py
 
 
 @pytest.mark.requirement("pages-fresh", "pages-derived")
-def test_a_fresh_process_answers_from_pages_with_the_same_scores_and_opens_no_line(
+def test_fresh_process_answers_from_pages_with_the_same_scores_and_opens_no_line(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, opened: Opened
 ) -> None:
     put(vault, cap, 22)
@@ -245,7 +245,7 @@ def test_closing_puts_what_came_since_into_pages(
 
 
 @pytest.mark.requirement("pages-fresh")
-def test_a_process_that_added_nothing_writes_nothing_at_its_end(
+def test_process_that_added_nothing_writes_nothing_at_its_end(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     put(vault, cap, 10)
@@ -298,7 +298,7 @@ def test_many_lines_newer_than_every_page_come_newest_first(
 
 
 @pytest.mark.requirement("recall-patience")
-def test_the_newest_few_lines_come_before_anything_is_written(
+def test_newest_few_lines_come_before_anything_is_written(
     vault: Vault, cap: Token, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_pages, "_NEWEST", 1)
@@ -314,7 +314,7 @@ def test_the_newest_few_lines_come_before_anything_is_written(
 @pytest.mark.requirement("pages-derived", "forget-other-process")
 @pytest.mark.parametrize("come", [1, 2, 3])
 @pytest.mark.parametrize("which", [0, 3, 5])
-def test_a_line_forgotten_between_two_batches_is_in_no_page(
+def test_line_forgotten_between_two_batches_is_in_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, come: int, which: int
 ) -> None:
     monkeypatch.setattr(stored_pages, "_NEWEST", 1)
@@ -342,7 +342,7 @@ def test_lines_newer_than_every_page_come_first(vault: Vault, cap: Token, reopen
 
 
 @pytest.mark.requirement("pages-fresh")
-def test_the_newest_lines_that_a_closing_process_left_loose_come_first(
+def test_newest_lines_that_a_closing_process_left_loose_come_first(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     with reopen() as other:
@@ -366,7 +366,7 @@ def test_pages_written_at_the_end_come_back_newest_first(vault: Vault, cap: Toke
 
 
 @pytest.mark.requirement("pages-fresh")
-def test_a_place_that_a_dead_process_left_empty_does_not_change_the_order(
+def test_place_that_a_dead_process_left_empty_does_not_change_the_order(
     vault: Vault, cap: Token, reopen: Reopen, small: None
 ) -> None:
     made = put(vault, cap, 6)
@@ -379,7 +379,7 @@ def test_a_place_that_a_dead_process_left_empty_does_not_change_the_order(
 
 
 @pytest.mark.requirement("pages-derived")
-def test_the_other_lines_of_a_removed_page_still_come(
+def test_other_lines_of_a_removed_page_still_come(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId]
 ) -> None:
     vault.memory(cap).forget(ids=[paged[5]])
@@ -389,7 +389,7 @@ def test_the_other_lines_of_a_removed_page_still_come(
 
 
 @pytest.mark.requirement("store-changes")
-def test_a_process_loaded_from_pages_follows_what_others_put_and_forget(
+def test_process_loaded_from_pages_follows_what_others_put_and_forget(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], opened: Opened
 ) -> None:
     other = reopen()
@@ -405,7 +405,7 @@ def test_a_process_loaded_from_pages_follows_what_others_put_and_forget(
 
 
 @pytest.mark.requirement("pages-fresh")
-def test_a_page_brings_back_every_field_of_a_line(
+def test_page_brings_back_every_field_of_a_line(
     vault: Vault, cap: Token, reopen: Reopen, small: None, opened: Opened
 ) -> None:
     memory = vault.memory(cap, source="a source")
@@ -447,7 +447,7 @@ def test_forgetting_removes_every_page_that_holds_the_line_and_its_bytes(
 
 
 @pytest.mark.requirement("pages-forget")
-def test_a_process_that_has_read_the_pages_keeps_those_without_the_line(
+def test_process_that_has_read_the_pages_keeps_those_without_the_line(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId]
 ) -> None:
     before = {thing.name: {one.id for one in page_of(vault, thing).records} for thing in written(vault)}
@@ -491,7 +491,7 @@ def test_every_way_to_forget_removes_pages(
 
 
 @pytest.mark.requirement("pages-forget")
-def test_a_line_forgotten_and_put_back_under_its_id_stays_out_of_every_page(
+def test_line_forgotten_and_put_back_under_its_id_stays_out_of_every_page(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault.memory(cap).forget(ids=[paged[4]])
@@ -531,7 +531,7 @@ def test_erasing_a_namespace_or_an_actor_removes_its_pages_alone(
 
 
 @pytest.mark.requirement("pages-forget")
-def test_a_page_put_back_after_its_namespace_was_erased_and_made_anew_does_not_open(
+def test_page_put_back_after_its_namespace_was_erased_and_made_anew_does_not_open(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId]
 ) -> None:
     kept = written(vault)
@@ -577,7 +577,7 @@ def _checked(vault: Vault, cap: Token, truth: object, expected: Sequence[LineId]
 
 
 @pytest.mark.requirement("pages-derived")
-def test_a_page_with_any_bit_flipped_is_of_no_use_and_does_no_harm(
+def test_page_with_any_bit_flipped_is_of_no_use_and_does_no_harm(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], tmp_path: Path, opened: Opened
 ) -> None:
     reader = reopen()
@@ -599,7 +599,7 @@ def test_a_page_with_any_bit_flipped_is_of_no_use_and_does_no_harm(
 
 @pytest.mark.requirement("pages-derived")
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 60, 61, 76, -17, -16, -1])
-def test_a_page_cut_short_is_of_no_use_and_does_no_harm(
+def test_page_cut_short_is_of_no_use_and_does_no_harm(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], tmp_path: Path, size: int
 ) -> None:
     reader = reopen()
@@ -649,7 +649,7 @@ def test_pages_exchanged_between_places_shelves_actors_or_vaults_are_of_no_use(
 
 
 @pytest.mark.requirement("pages-derived", "pages-forget")
-def test_an_older_page_put_back_does_not_bring_back_what_was_forgotten(
+def test_older_page_put_back_does_not_bring_back_what_was_forgotten(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId]
 ) -> None:
     kept = written(vault)
@@ -672,7 +672,7 @@ def test_an_older_page_put_back_does_not_bring_back_what_was_forgotten(
 
 
 @pytest.mark.requirement("pages-derived", "pages-forget")
-def test_a_page_put_back_while_a_process_runs_is_cleared_by_its_next_forgetting(
+def test_page_put_back_while_a_process_runs_is_cleared_by_its_next_forgetting(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], tmp_path: Path
 ) -> None:
     """Put back under the very version that the process once read, so that only its body differs."""
@@ -696,7 +696,7 @@ def _forge(vault: Vault, name: str, data: bytes) -> None:
 
 @pytest.mark.requirement("pages-derived")
 @pytest.mark.parametrize("flaw", ["an unknown line", "a line twice", "names that are not there", "no page at all"])
-def test_a_page_that_opens_but_is_wrong_is_of_no_use(
+def test_page_that_opens_but_is_wrong_is_of_no_use(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], flaw: str
 ) -> None:
     reader = reopen()
@@ -749,7 +749,7 @@ def test_names_that_are_no_places_and_places_that_are_gone_do_no_harm(
 
 
 @pytest.mark.requirement("pages-derived", "pages-forget")
-def test_the_last_number_of_a_place_being_taken_stops_neither_pages_nor_forgetting(
+def test_last_number_of_a_place_being_taken_stops_neither_pages_nor_forgetting(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = f"{vault._state.slots.shelf(ALICE, WORK)}derived/"
@@ -768,7 +768,7 @@ def test_the_last_number_of_a_place_being_taken_stops_neither_pages_nor_forgetti
 
 
 @pytest.mark.requirement("pages-derived", "bad-object")
-def test_a_line_that_left_the_store_behind_the_logs_back_leaves_the_answers_too(
+def test_line_that_left_the_store_behind_the_logs_back_leaves_the_answers_too(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], tmp_path: Path
 ) -> None:
     """A page must not hide from the owner's eyes that the line itself is gone."""
@@ -826,7 +826,7 @@ def test_pages_that_one_engine_wrote_serve_another(
 
 
 @pytest.mark.requirement("pages-derived", "seal-slot")
-def test_a_page_opens_with_its_own_namespaces_key_alone(
+def test_page_opens_with_its_own_namespaces_key_alone(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId]
 ) -> None:
     vault.memory(cap).put("a trip", namespace="travel")
@@ -921,7 +921,7 @@ def _failing(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("method", WRITES)
-def test_a_get_succeeds_although_its_pages_cannot_be_written(
+def test_get_succeeds_although_its_pages_cannot_be_written(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch,
     method: str, error: Exception, after: bool, nth: int | None,
 ) -> None:  # fmt: skip
@@ -945,7 +945,7 @@ def test_a_get_succeeds_although_its_pages_cannot_be_written(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("method", WRITES)
-def test_a_vault_closes_although_its_pages_cannot_be_written(
+def test_vault_closes_although_its_pages_cannot_be_written(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch,
     method: str, error: Exception, after: bool,
 ) -> None:  # fmt: skip
@@ -966,7 +966,7 @@ def test_a_vault_closes_although_its_pages_cannot_be_written(
 
 @pytest.mark.requirement("pages-derived", "bad-disk")
 @pytest.mark.parametrize("method", ["names", "list", "get", "version", "changes"])
-def test_a_vault_closes_although_its_store_cannot_be_read(
+def test_vault_closes_although_its_store_cannot_be_read(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -997,7 +997,7 @@ def test_closing_twice_or_with_nothing_loaded_writes_nothing(
 # The layout of a page.
 
 
-def test_a_page_holds_its_lines_whole_and_shared_names_once() -> None:
+def test_page_holds_its_lines_whole_and_shared_names_once() -> None:
     lines = [
         line(f"text {n}", session=f"s{n % 2}", author="" if n == 3 else "ana", id=f"01JABCDEFGHJKMNPQRSTVWXY{n:02}")
         for n in range(5)

@@ -41,7 +41,7 @@ def _last(vault: Vault) -> Entry:
 
 @pytest.mark.requirement("recall-without")
 @pytest.mark.parametrize("query", ["trip to chengdu", "boat", "", "nothing of this"])
-def test_the_others_come_in_the_same_order_with_the_same_scores(full: strongroom.Memory, query: str) -> None:
+def test_others_come_in_the_same_order_with_the_same_scores(full: strongroom.Memory, query: str) -> None:
     every = full.get(query, k=20)
     for count in range(0, 20, 3):
         left_out = [hit.id for hit in every[:count]]
@@ -82,13 +82,13 @@ def test_among_lines_that_are_there_what_is_no_id_is_refused(full: strongroom.Me
 
 
 @pytest.mark.requirement("recall-without")
-def test_an_id_of_another_type_of_text_is_taken_for_what_it_says(full: strongroom.Memory) -> None:
+def test_id_of_another_type_of_text_is_taken_for_what_it_says(full: strongroom.Memory) -> None:
     first, second, *_ = full.get("trip to chengdu", k=20)
     assert full.get("trip to chengdu", k=1, without=[Token(first.id)]) == [second]
 
 
 @pytest.mark.requirement("recall-without")
-def test_a_line_behind_the_answer_that_is_left_out_changes_nothing(full: strongroom.Memory) -> None:
+def test_line_behind_the_answer_that_is_left_out_changes_nothing(full: strongroom.Memory) -> None:
     best = full.get("trip to chengdu", k=20)
     for behind in best[5:]:
         assert full.get("trip to chengdu", k=5, without=[behind.id]) == best[:5]
@@ -104,7 +104,7 @@ def test_one_id_in_two_namespaces_is_left_out_of_both(vault: Vault, cap: Token) 
 
 
 @pytest.mark.requirement("recall-without", "audit-reads")
-def test_what_was_left_out_is_not_on_record_as_read(vault: Vault, cap: Token) -> None:
+def test_excluded_line_is_not_on_record_as_read(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     first, second = (memory.put(f"trip {n}", namespace="work").id for n in range(2))
     memory.get("trip", without=[first])
@@ -112,7 +112,7 @@ def test_what_was_left_out_is_not_on_record_as_read(vault: Vault, cap: Token) ->
 
 
 @pytest.mark.requirement("recall-warm", "audit-reads")
-def test_a_get_of_none_is_on_record_with_no_line(vault: Vault, cap: Token) -> None:
+def test_get_of_none_is_on_record_with_no_line(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
     memory.put("trip", namespace="work")
     size = vault.audit.size()
@@ -122,7 +122,7 @@ def test_a_get_of_none_is_on_record_with_no_line(vault: Vault, cap: Token) -> No
 
 
 @pytest.mark.requirement("recall-warm")
-def test_a_get_of_none_without_patience_has_everything_loaded_when_it_returns(
+def test_get_of_none_without_patience_has_everything_loaded_when_it_returns(
     vault: Vault, cap: Token, reopen: Callable[[], Vault]
 ) -> None:
     vault.memory(cap).put_many([NewLine(text=f"trip {n}", namespace="work") for n in range(200)])
@@ -132,7 +132,7 @@ def test_a_get_of_none_without_patience_has_everything_loaded_when_it_returns(
 
 
 @pytest.mark.requirement("recall-warm")
-def test_a_get_of_none_with_no_patience_returns_at_once_and_the_lines_come_in_the_background(
+def test_get_of_none_with_no_patience_returns_at_once_and_the_lines_come_in_the_background(
     vault: Vault, cap: Token, reopen: Callable[[], Vault], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault.memory(cap).put("trip", namespace="work")

@@ -41,7 +41,7 @@ def write(home: dict[str, str], name: str, text: str) -> Path:
         "http://0.0.0.0:9000",
     ],
 )
-def test_an_endpoint_without_tls_that_is_not_loopback_is_refused(home: dict[str, str], endpoint: str) -> None:
+def test_endpoint_without_tls_that_is_not_loopback_is_refused(home: dict[str, str], endpoint: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         access(PLACE, home | KEYS | {"AWS_ENDPOINT_URL": endpoint})
     assert caught.value.hint
@@ -97,7 +97,7 @@ def test_plain_http_to_this_machine_is_taken(home: dict[str, str], endpoint: str
         "https://s3.example.org/a b",
     ],
 )
-def test_an_endpoint_that_is_no_plain_address_is_refused_without_being_repeated(
+def test_endpoint_that_is_no_plain_address_is_refused_without_being_repeated(
     home: dict[str, str], endpoint: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -109,7 +109,7 @@ def test_an_endpoint_that_is_no_plain_address_is_refused_without_being_repeated(
 @pytest.mark.requirement("s3-no-secrets")
 @pytest.mark.parametrize("value", ["marked\nsecret", "marked\x00secret", "marked\x7fsecret", "marked-s\u00e9cret"])
 @pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"])
-def test_a_value_that_cannot_be_sent_is_refused_without_being_repeated(
+def test_value_that_cannot_be_sent_is_refused_without_being_repeated(
     home: dict[str, str], name: str, value: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_sent_is_refused_without_being_repeated(
 
 
 @pytest.mark.requirement("s3-credentials")
-def test_a_value_of_two_lines_in_a_profile_is_refused(home: dict[str, str]) -> None:
+def test_value_of_two_lines_in_a_profile_is_refused(home: dict[str, str]) -> None:
     write(home, "credentials", "[default]\n" + BOTH + " three\n")
     with pytest.raises(InvalidRequest):
         access(PLACE, home)
@@ -133,7 +133,7 @@ def test_half_of_a_credential_is_refused(home: dict[str, str], name: str, value:
 
 
 @pytest.mark.requirement("s3-credentials")
-def test_the_line_end_of_a_file_read_whole_is_no_part_of_a_value(home: dict[str, str]) -> None:
+def test_line_end_of_a_file_read_whole_is_no_part_of_a_value(home: dict[str, str]) -> None:
     told = {name: f"{value}\n" for name, value in KEYS.items()} | {"AWS_ENDPOINT_URL": " https://s3.example.org:9000\n"}
     found = access(PLACE, home | told)
     assert found.config()["secret_access_key"] == "marked-secret"
@@ -167,7 +167,7 @@ def test_the_line_end_of_a_file_read_whole_is_no_part_of_a_value(home: dict[str,
         "some-bucket/-a",
     ],
 )
-def test_an_odd_bucket_or_prefix_is_refused(home: dict[str, str], place: str) -> None:
+def test_odd_bucket_or_prefix_is_refused(home: dict[str, str], place: str) -> None:
     with pytest.raises(InvalidRequest):
         access(place, home | KEYS)
 
@@ -180,12 +180,12 @@ def test_an_odd_bucket_or_prefix_is_refused(home: dict[str, str], place: str) ->
         ("some.bucket/vaults/Home_2.x/", "some.bucket", "vaults/Home_2.x"),
     ],
 )
-def test_a_place_is_a_bucket_and_what_follows(home: dict[str, str], place: str, bucket: str, prefix: str) -> None:
+def test_place_is_a_bucket_and_what_follows(home: dict[str, str], place: str, bucket: str, prefix: str) -> None:
     found = access(place, home)
     assert (found.bucket, found.prefix) == (bucket, prefix)
 
 
-def test_the_environment_says_who_asks_and_where(home: dict[str, str]) -> None:
+def test_environment_says_who_asks_and_where(home: dict[str, str]) -> None:
     told = KEYS | {"AWS_SESSION_TOKEN": "marked-token", "AWS_REGION": "eu-west-1"}
     assert access(PLACE, home | told).config() == {
         "access_key_id": "marked-key",
@@ -195,7 +195,7 @@ def test_the_environment_says_who_asks_and_where(home: dict[str, str]) -> None:
     }
 
 
-def test_the_more_specific_variable_wins(home: dict[str, str]) -> None:
+def test_more_specific_variable_wins(home: dict[str, str]) -> None:
     told = {
         "AWS_REGION": "eu-west-1",
         "AWS_DEFAULT_REGION": "us-west-2",
@@ -216,7 +216,7 @@ def test_empty_variables_say_nothing(home: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("s3-credentials")
-def test_the_default_profile_is_read_from_both_files(home: dict[str, str]) -> None:
+def test_default_profile_is_read_from_both_files(home: dict[str, str]) -> None:
     write(home, "config", "[default]\nregion = eu-west-1\nendpoint_url = https://s3.example.org\noutput = json\n")
     write(home, "credentials", "[default]\naws_access_key_id = one\naws_secret_access_key = two\n")
     assert access(PLACE, home).config() == {
@@ -228,14 +228,14 @@ def test_the_default_profile_is_read_from_both_files(home: dict[str, str]) -> No
 
 
 @pytest.mark.requirement("s3-credentials")
-def test_a_named_profile_is_read_and_the_default_one_is_not(home: dict[str, str]) -> None:
+def test_named_profile_is_read_and_the_default_one_is_not(home: dict[str, str]) -> None:
     write(home, "config", "[default]\nregion = eu-west-1\n[profile work]\nregion = us-west-2\n")
     write(home, "credentials", "[default]\naws_session_token = no\n[work]\n" + BOTH)
     found = access(PLACE, home | {"AWS_PROFILE": "work"})
     assert found.config() == {"access_key_id": "one", "secret_access_key": "two", "region": "us-west-2"}
 
 
-def test_the_files_may_be_elsewhere(home: dict[str, str], tmp_path: Path) -> None:
+def test_files_may_be_elsewhere(home: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "c").write_text("[default]\nregion = eu-west-1\n")
     (tmp_path / "k").write_text("[default]\n" + BOTH)
     told = {"AWS_CONFIG_FILE": str(tmp_path / "c"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "k")}
@@ -243,27 +243,27 @@ def test_the_files_may_be_elsewhere(home: dict[str, str], tmp_path: Path) -> Non
     assert found == {"access_key_id": "one", "secret_access_key": "two", "region": "eu-west-1"}
 
 
-def test_the_environment_wins_over_a_profile(home: dict[str, str]) -> None:
+def test_environment_wins_over_a_profile(home: dict[str, str]) -> None:
     write(home, "credentials", "[default]\naws_access_key_id = one\naws_secret_access_key = two\nregion = eu-west-1\n")
     found = access(PLACE, home | KEYS).config()
     assert found == {"access_key_id": "marked-key", "secret_access_key": "marked-secret", "region": "eu-west-1"}
 
 
 @pytest.mark.requirement("s3-credentials")
-def test_the_token_of_a_profile_is_not_mixed_with_keys_of_the_environment(home: dict[str, str]) -> None:
+def test_token_of_a_profile_is_not_mixed_with_keys_of_the_environment(home: dict[str, str]) -> None:
     write(
         home, "credentials", "[default]\naws_access_key_id = one\naws_secret_access_key = two\naws_session_token = x\n"
     )
     assert "session_token" not in access(PLACE, home | KEYS).config()
 
 
-def test_a_profile_that_is_not_there_is_an_error_by_name(home: dict[str, str]) -> None:
+def test_profile_that_is_not_there_is_an_error_by_name(home: dict[str, str]) -> None:
     with pytest.raises(KeyUnavailable):
         access(PLACE, home | {"AWS_PROFILE": "work"})
 
 
 @pytest.mark.parametrize("text", ["aws_secret_access_key = marked-secret\n", "[default\nmarked-secret", "\udcff"])
-def test_a_file_that_cannot_be_read_is_an_error_that_repeats_nothing_of_it(home: dict[str, str], text: str) -> None:
+def test_file_that_cannot_be_read_is_an_error_that_repeats_nothing_of_it(home: dict[str, str], text: str) -> None:
     path = write(home, "credentials", "")
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(KeyUnavailable) as caught:

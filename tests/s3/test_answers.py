@@ -39,7 +39,7 @@ def through(s3: Server, prefix: str, proxy: Proxy) -> S3Bucket:
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_create_whose_answer_got_lost_where_another_was_first_is_taken(
+def test_create_whose_answer_got_lost_where_another_was_first_is_taken(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy
 ) -> None:
     etag = bucket.create("a/1", b"theirs")
@@ -51,7 +51,7 @@ def test_a_create_whose_answer_got_lost_where_another_was_first_is_taken(
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_swap_whose_answer_got_lost_where_another_was_first_is_changed(
+def test_swap_whose_answer_got_lost_where_another_was_first_is_changed(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy
 ) -> None:
     old = bucket.create("a/1", b"one")
@@ -64,7 +64,7 @@ def test_a_swap_whose_answer_got_lost_where_another_was_first_is_changed(
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_create_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+def test_create_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
     proxy.lose(1)
     etag = through.create("a/1", b"ours")
     assert (proxy.lost, proxy.writes) == (1, 2)
@@ -72,7 +72,7 @@ def test_a_create_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, th
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_swap_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+def test_swap_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
     old = bucket.create("a/1", b"one")
     proxy.lose(1)
     etag = through.swap("a/1", b"ours", old)
@@ -82,7 +82,7 @@ def test_a_swap_whose_answer_got_lost_is_known_as_our_own(bucket: S3Bucket, thro
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_write_whose_answers_are_all_lost_is_unavailable_and_our_own_when_tried_again(
+def test_write_whose_answers_are_all_lost_is_unavailable_and_our_own_when_tried_again(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy
 ) -> None:
     proxy.lose(ALWAYS)
@@ -95,7 +95,7 @@ def test_a_write_whose_answers_are_all_lost_is_unavailable_and_our_own_when_trie
 
 
 @pytest.mark.requirement("s3-lost-answer")
-def test_a_swap_whose_answers_are_all_lost_is_our_own_when_tried_again(
+def test_swap_whose_answers_are_all_lost_is_our_own_when_tried_again(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy
 ) -> None:
     old = bucket.create("a/1", b"one")
@@ -108,7 +108,7 @@ def test_a_swap_whose_answers_are_all_lost_is_our_own_when_tried_again(
 
 @pytest.mark.requirement("s3-errors")
 @pytest.mark.parametrize("theirs", [True, False])
-def test_a_failed_condition_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, *, theirs: bool) -> None:
+def test_failed_condition_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, *, theirs: bool) -> None:
     etag = bucket.create("a/1", b"one")
     proxy.refuse(ALWAYS, 412, "PreconditionFailed", only="PUT")
     with pytest.raises(Changed):
@@ -119,7 +119,7 @@ def test_a_failed_condition_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, 
 
 
 @pytest.mark.requirement("s3-errors")
-def test_a_conflict_that_was_not_executed_is_tried_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+def test_conflict_that_was_not_executed_is_tried_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
     proxy.refuse(2, 409, "ConditionalRequestConflict", only="PUT")
     etag = through.create("a/1", b"one")
     proxy.refuse(2, 409, "ConditionalRequestConflict", only="PUT")
@@ -128,7 +128,7 @@ def test_a_conflict_that_was_not_executed_is_tried_again(bucket: S3Bucket, throu
 
 
 @pytest.mark.requirement("s3-errors")
-def test_a_conflict_that_stays_and_changes_nothing_is_unavailable_and_no_lost_race(
+def test_conflict_that_stays_and_changes_nothing_is_unavailable_and_no_lost_race(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy
 ) -> None:
     etag = bucket.create("a/1", b"one")
@@ -141,7 +141,7 @@ def test_a_conflict_that_stays_and_changes_nothing_is_unavailable_and_no_lost_ra
 
 
 @pytest.mark.requirement("s3-errors")
-def test_a_conflict_with_what_is_there_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+def test_conflict_with_what_is_there_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
     old = bucket.create("a/1", b"one")
     bucket.swap("a/1", b"theirs", old)
     proxy.refuse(ALWAYS, 409, "ConditionalRequestConflict", only="PUT")
@@ -153,7 +153,7 @@ def test_a_conflict_with_what_is_there_is_a_lost_race(bucket: S3Bucket, through:
 
 @pytest.mark.requirement("fleet-honest-answers")
 @pytest.mark.parametrize("how", ["empty", "short"])
-def test_a_torn_answer_is_asked_for_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, how: str) -> None:
+def test_torn_answer_is_asked_for_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, how: str) -> None:
     etag = bucket.create("a/1", b"one" * 100)
     proxy.tear(1, how)
     assert through.get("a/1") == (b"one" * 100, etag)
@@ -174,13 +174,13 @@ def test_answers_that_stay_torn_are_unavailable_and_nothing_is_missing(
 
 
 @pytest.mark.requirement("fleet-honest-answers", "s3-tombstone")
-def test_an_object_of_no_bytes_is_read_as_one(bucket: S3Bucket, through: S3Bucket) -> None:
+def test_object_of_no_bytes_is_read_as_one(bucket: S3Bucket, through: S3Bucket) -> None:
     etag = bucket.swap("a/1", b"", bucket.create("a/1", b"one"))
     assert through.get("a/1") == (b"", etag)
 
 
 @pytest.mark.requirement("s3-errors")
-def test_a_clock_that_the_server_refuses_is_named(through: S3Bucket, proxy: Proxy) -> None:
+def test_clock_that_the_server_refuses_is_named(through: S3Bucket, proxy: Proxy) -> None:
     proxy.refuse(ALWAYS, 403, "RequestTimeTooSkewed")
     with pytest.raises(StoreUnavailable) as caught:
         through.get("a/1")
@@ -190,7 +190,7 @@ def test_a_clock_that_the_server_refuses_is_named(through: S3Bucket, proxy: Prox
 @pytest.mark.requirement("s3-retries")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError")])
-def test_a_store_that_is_busy_for_a_moment_is_asked_again(
+def test_store_that_is_busy_for_a_moment_is_asked_again(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy, call: Callable[[S3Bucket], object], status: int, code: str
 ) -> None:
     bucket.create("a/1", b"one")
@@ -201,7 +201,7 @@ def test_a_store_that_is_busy_for_a_moment_is_asked_again(
 
 @pytest.mark.requirement("s3-retries")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_store_that_stays_busy_is_unavailable_after_a_bounded_number_of_tries(
+def test_store_that_stays_busy_is_unavailable_after_a_bounded_number_of_tries(
     bucket: S3Bucket, through: S3Bucket, proxy: Proxy, call: Callable[[S3Bucket], object]
 ) -> None:
     etag = bucket.create("a/1", b"one")
@@ -247,7 +247,7 @@ class _Versioned(BaseHTTPRequestHandler):
 
 @pytest.mark.requirement("s3-errors")
 @pytest.mark.parametrize(("version", "keeps"), [("", False), ("null", False), ("3HL4kqtJlcpXroDTDmJ", True)])
-def test_a_bucket_tells_with_a_write_that_it_keeps_versions(s3: Server, version: str, *, keeps: bool) -> None:
+def test_bucket_tells_with_a_write_that_it_keeps_versions(s3: Server, version: str, *, keeps: bool) -> None:
     handler = type("Handler", (_Versioned,), {"version": version})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))

@@ -29,7 +29,7 @@ class Large:
 
 
 @pytest.mark.requirement("s3-bench")
-def test_the_rows_of_s3_are_registered() -> None:
+def test_rows_of_s3_are_registered() -> None:
     named = {"put", "get", "threads", "cold", "requests", "done", "loose", "forgets", "growth"}
     assert {f"s3.{one}" for one in named} <= BENCHMARKS.keys()
 
@@ -45,7 +45,7 @@ def test_every_page_of_a_list_and_every_batch_of_deletes_counts(objects: int, re
 
 
 @pytest.mark.requirement("s3-bench")
-def test_a_get_that_misses_its_line_and_a_worker_that_misses_one_are_refused(
+def test_get_that_misses_its_line_and_a_worker_that_misses_one_are_refused(
     s3: Server, prefix: str, tmp_path: Path
 ) -> None:
     place = Place(s3, prefix, tmp_path / "keys")
@@ -69,7 +69,7 @@ def test_a_get_that_misses_its_line_and_a_worker_that_misses_one_are_refused(
             rows._checked(place, putting)
 
 
-def test_the_bare_side_lists_what_the_vault_wrote(s3: Server, prefix: str, bucket: S3Bucket) -> None:
+def test_bare_side_lists_what_the_vault_wrote(s3: Server, prefix: str, bucket: S3Bucket) -> None:
     for number in range(3):
         bucket.create(f"actors/{number}", b"x")
     assert Place(s3, prefix, Path()).bare().list("actors") == 3

@@ -58,7 +58,7 @@ def fill(bucket: S3Bucket, names: list[str]) -> None:
 
 @every_call
 @pytest.mark.requirement("s3-errors")
-def test_a_wrong_secret_is_unavailable_and_changes_nothing(
+def test_wrong_secret_is_unavailable_and_changes_nothing(
     s3: Server, prefix: str, bucket: S3Bucket, call: Callable[[S3Bucket], object]
 ) -> None:
     bucket.create("a/1", b"one")
@@ -68,7 +68,7 @@ def test_a_wrong_secret_is_unavailable_and_changes_nothing(
 
 
 @pytest.mark.requirement("s3-errors")
-def test_a_wrong_login_has_one_hint_whatever_is_called_and_it_is_not_to_try_again(
+def test_wrong_login_has_one_hint_whatever_is_called_and_it_is_not_to_try_again(
     s3: Server, prefix: str, nobody: str
 ) -> None:
     def hints(bucket: S3Bucket) -> set[str]:
@@ -86,7 +86,7 @@ def test_a_wrong_login_has_one_hint_whatever_is_called_and_it_is_not_to_try_agai
 
 @pytest.mark.parametrize("call", [CALLS["get"], CALLS["list"]], ids=["get", "list"])
 @pytest.mark.requirement("s3-errors")
-def test_a_bucket_that_is_missing_is_unavailable_and_never_empty(
+def test_bucket_that_is_missing_is_unavailable_and_never_empty(
     s3: Server, prefix: str, call: Callable[[S3Bucket], object]
 ) -> None:
     """SeaweedFS makes a bucket at the first write, so only reads are the same everywhere."""
@@ -96,7 +96,7 @@ def test_a_bucket_that_is_missing_is_unavailable_and_never_empty(
 
 @every_call
 @pytest.mark.requirement("s3-errors")
-def test_a_server_that_is_down_is_unavailable(
+def test_server_that_is_down_is_unavailable(
     s3: Server, prefix: str, nobody: str, call: Callable[[S3Bucket], object]
 ) -> None:
     with pytest.raises(StoreUnavailable):
@@ -104,7 +104,7 @@ def test_a_server_that_is_down_is_unavailable(
 
 
 @pytest.mark.requirement("s3-deadline")
-def test_a_server_that_never_answers_is_unavailable_after_the_deadline(
+def test_server_that_never_answers_is_unavailable_after_the_deadline(
     s3: Server, prefix: str, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_TIMEOUT", module._TIMEOUT / 100)
@@ -134,18 +134,18 @@ def test_nothing_secret_is_in_any_error(s3: Server, prefix: str, nobody: str) ->
 
 
 @pytest.mark.requirement("s3-create-only")
-def test_an_object_is_created_once_and_the_first_one_stays(bucket: S3Bucket) -> None:
+def test_object_is_created_once_and_the_first_one_stays(bucket: S3Bucket) -> None:
     etag = bucket.create("a/1", b"one")
     with pytest.raises(NameTaken):
         bucket.create("a/1", b"two")
     assert bucket.get("a/1") == (b"one", etag)
 
 
-def test_a_create_of_the_same_body_again_is_our_own(bucket: S3Bucket) -> None:
+def test_create_of_the_same_body_again_is_our_own(bucket: S3Bucket) -> None:
     assert bucket.create("a/1", b"one") == bucket.create("a/1", b"one")
 
 
-def test_an_empty_object_is_never_taken_for_our_own(bucket: S3Bucket) -> None:
+def test_empty_object_is_never_taken_for_our_own(bucket: S3Bucket) -> None:
     bucket.create("a/1", b"")
     with pytest.raises(NameTaken):
         bucket.create("a/1", b"")
@@ -155,7 +155,7 @@ def test_an_empty_object_is_never_taken_for_our_own(bucket: S3Bucket) -> None:
 
 @pytest.mark.requirement("s3-swap")
 @pytest.mark.parametrize("other_form", [False, True])
-def test_a_swap_with_an_old_etag_replaces_nothing_whether_in_quotes_or_not(
+def test_swap_with_an_old_etag_replaces_nothing_whether_in_quotes_or_not(
     s3: Server, prefix: str, bucket: S3Bucket, other_form: bool
 ) -> None:
     old = bucket.create("a/1", b"one")
@@ -166,7 +166,7 @@ def test_a_swap_with_an_old_etag_replaces_nothing_whether_in_quotes_or_not(
 
 
 @pytest.mark.requirement("s3-swap")
-def test_a_swap_of_what_is_not_there_makes_nothing(bucket: S3Bucket) -> None:
+def test_swap_of_what_is_not_there_makes_nothing(bucket: S3Bucket) -> None:
     etag = bucket.create("a/1", b"one")
     with pytest.raises(Changed):
         bucket.swap("a/2", b"two", etag)
@@ -187,7 +187,7 @@ def test_every_call_gives_the_same_etag_without_quotes(bucket: S3Bucket) -> None
     assert not set('"/ ') & set(etag)
 
 
-def test_what_is_missing_is_none_or_nothing_and_its_delete_no_error(bucket: S3Bucket) -> None:
+def test_missing_object_is_none_or_nothing_and_its_delete_no_error(bucket: S3Bucket) -> None:
     assert bucket.get("a/1") is None
     assert bucket.list("a/") == []
     bucket.delete(["a/1", "a/2"])
@@ -202,7 +202,7 @@ def test_bytes_come_back_as_they_went(bucket: S3Bucket, body: bytes) -> None:
 
 
 @pytest.mark.requirement("s3-tombstone")
-def test_a_tombstone_is_there_with_no_bytes_and_is_not_created_over(bucket: S3Bucket) -> None:
+def test_tombstone_is_there_with_no_bytes_and_is_not_created_over(bucket: S3Bucket) -> None:
     etag = bucket.swap("a/1", b"", bucket.create("a/1", b"one"))
     assert bucket.get("a/1") == (b"", etag)
     assert [(one.name, one.size, one.etag) for one in bucket.list("a/")] == [("a/1", 0, etag)]
@@ -210,14 +210,14 @@ def test_a_tombstone_is_there_with_no_bytes_and_is_not_created_over(bucket: S3Bu
         bucket.create("a/1", b"two")
 
 
-def test_a_list_has_what_is_below_its_prefix_and_nothing_beside_it(s3: Server, prefix: str, bucket: S3Bucket) -> None:
+def test_list_has_what_is_below_its_prefix_and_nothing_beside_it(s3: Server, prefix: str, bucket: S3Bucket) -> None:
     fill(bucket, ["a/1", "a/2/3", "ab/1", "b/1"])
     S3Bucket(s3.access(f"{prefix}x")).create("a/9", b"of another prefix")
     assert {one.name for one in bucket.list("a/")} == {"a/1", "a/2/3"}
 
 
 @pytest.mark.requirement("s3-list-order")
-def test_a_list_is_whole_whatever_order_a_server_gives_to_punctuation(bucket: S3Bucket) -> None:
+def test_list_is_whole_whatever_order_a_server_gives_to_punctuation(bucket: S3Bucket) -> None:
     """One server walks a tree, so that `data/1` comes before `data!`; nothing may depend on that.
 
     Nor may an object have the name of another's directory: there, two such creates at once may lose the object.
@@ -230,7 +230,7 @@ def test_a_list_is_whole_whatever_order_a_server_gives_to_punctuation(bucket: S3
 
 
 @pytest.mark.requirement("s3-list-after")
-def test_a_list_goes_on_after_a_name_that_need_not_be_there(bucket: S3Bucket) -> None:
+def test_list_goes_on_after_a_name_that_need_not_be_there(bucket: S3Bucket) -> None:
     fill(bucket, [f"a/{number:04d}" for number in range(0, 10, 2)])
     assert [one.name for one in bucket.list("a/", "a/0002")] == ["a/0004", "a/0006", "a/0008"]
     assert [one.name for one in bucket.list("a/", "a/0003")] == ["a/0004", "a/0006", "a/0008"]
@@ -284,7 +284,7 @@ def test_of_16_that_create_at_once_through_every_gateway_one_wins(s3: Server, pr
 
 
 @pytest.mark.requirement("s3-race")
-def test_a_counter_that_many_swap_at_once_loses_no_step(s3: Server, prefix: str) -> None:
+def test_counter_that_many_swap_at_once_loses_no_step(s3: Server, prefix: str) -> None:
     clients = [S3Bucket(s3.access(prefix, at), quoted=s3.quoted) for at in range(len(s3.endpoints))]
     clients[0].create("a/1", b"0 by nobody")
 

@@ -31,17 +31,17 @@ def told(done: Done) -> tuple[int, str]:
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_a_wrong_secret_is_unavailable_and_is_not_shown(shell: Shell, place: str) -> None:
+def test_wrong_secret_is_unavailable_and_is_not_shown(shell: Shell, place: str) -> None:
     assert told(shell("init", place, "--json", AWS_SECRET_ACCESS_KEY="wrong" * 8)) == (7, "store_unavailable")
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_a_bucket_that_is_missing_is_unavailable(shell: Shell) -> None:
+def test_bucket_that_is_missing_is_unavailable(shell: Shell) -> None:
     assert told(shell("init", "s3://no-such-bucket-here/x", "--json")) == (7, "store_unavailable")
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_a_prefix_without_a_vault_is_missing_and_stays_empty(shell: Shell, place: str, bucket: S3Bucket) -> None:
+def test_prefix_without_a_vault_is_missing_and_stays_empty(shell: Shell, place: str, bucket: S3Bucket) -> None:
     assert told(shell("get", "anything", "--vault", place, "--json")) == (4, "vault_missing")
     assert not bucket.list("")
 
@@ -67,7 +67,7 @@ def test_doctor_fails_an_unfit_server_at_the_trial_and_looks_for_no_vault(rclone
 
 
 @pytest.mark.requirement("fleet-cli")
-def test_the_verbs_work_on_a_bucket_and_leave_no_vault_on_the_disk(shell: Shell, place: str) -> None:
+def test_verbs_work_on_a_bucket_and_leave_no_vault_on_the_disk(shell: Shell, place: str) -> None:
     assert shell("init", place).code == 0
     put = shell("put", "Trip to Chengdu, May 25-29", "--namespace", "travel", "--vault", place, "--json")
     assert put.code == 0, put.err
@@ -134,9 +134,7 @@ def _ids(shell: Shell, place: str) -> list[str]:
 
 
 @pytest.mark.requirement("fleet-migrate-resumes")
-def test_a_move_that_is_killed_twice_each_way_ends_equal_and_verifies(
-    shell: Shell, place: str, bucket: S3Bucket
-) -> None:
+def test_move_that_is_killed_twice_each_way_ends_equal_and_verifies(shell: Shell, place: str, bucket: S3Bucket) -> None:
     _filled(shell)
     before = _ids(shell, "./vault")
     assert len(before) == LINES

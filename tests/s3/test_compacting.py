@@ -104,7 +104,7 @@ def test_lines_move_into_packs_and_a_follower_hears_of_no_change(
 
 
 @pytest.mark.requirement("pack-forget")
-def test_a_packed_line_that_is_forgotten_leaves_no_bytes_and_stays_gone(
+def test_packed_line_that_is_forgotten_leaves_no_bytes_and_stays_gone(
     reader: Reader, bucket: S3Bucket, threads: Executor, requests: Executor
 ) -> None:
     _compactor(reader).compact(LOCATOR)

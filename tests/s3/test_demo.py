@@ -74,9 +74,7 @@ def states(done: Done) -> list[str]:
 
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
-def test_a_wrong_secret_is_refused_before_any_step(
-    play: Play, bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_secret_is_refused_before_any_step(play: Play, bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong" * 8)
     done = play(FLEET)
     assert (done.code, done.reason) == (BY_FAMILY["unavailable"], "store_unavailable")
@@ -121,7 +119,7 @@ def _objects(stage: Stage) -> S3Bucket:
         (has_a_worker_that_nobody_knows, "fleet_logs", "every worker in the roster"),
     ],
 )
-def test_a_fault_in_the_bucket_fails_the_step_that_looks_for_it(
+def test_fault_in_the_bucket_fails_the_step_that_looks_for_it(
     play: Play, fault: Callable[[Stage], None], noticed: str, expected: str
 ) -> None:
     done = play([REAL["fleet_init"], step(fault), REAL[noticed]])
@@ -130,7 +128,7 @@ def test_a_fault_in_the_bucket_fails_the_step_that_looks_for_it(
 
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
-def test_a_copy_of_a_forgotten_line_that_is_left_in_the_bucket_fails_the_forget(play: Play) -> None:
+def test_copy_of_a_forgotten_line_that_is_left_in_the_bucket_fails_the_forget(play: Play) -> None:
     done = play([REAL["fleet_init"], REAL["fleet_store"], step(leaves_a_copy), REAL["fleet_forget"]])
     assert (done.code, states(done)) == (BUG, [OK, OK, OK, FAIL])
     forget = done.json["steps"][3]
@@ -138,7 +136,7 @@ def test_a_copy_of_a_forgotten_line_that_is_left_in_the_bucket_fails_the_forget(
 
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
-def test_an_object_that_goes_while_the_attacker_looks_does_not_end_the_attack(
+def test_object_that_goes_while_the_attacker_looks_does_not_end_the_attack(
     s3: Server, bucket: S3Bucket, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in s3.environment().items():
@@ -189,9 +187,7 @@ def test_keep_keeps_what_is_in_the_bucket_and_says_where(
 
 @pytest.mark.long  # `make demo` tells it too, and the steps before have a test each
 @pytest.mark.requirement("demo-fleet")
-def test_the_fleets_story_is_green_on_a_real_server_and_leaves_nothing(
-    play: Play, bucket: S3Bucket, scratch: Path
-) -> None:
+def test_fleets_story_is_green_on_a_real_server_and_leaves_nothing(play: Play, bucket: S3Bucket, scratch: Path) -> None:
     """The laptop's steps before it are those that it needs: a vault that can move, and a cap for travel."""
     before = [REAL[name] for name in ("init", "store", "narrowed")]
     done = play([*before, *FLEET])
@@ -218,7 +214,7 @@ def beside(command: Sequence[str], **more: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.requirement("demo-fleet")
-def test_the_target_hands_a_server_over_by_the_environment_and_ends_as_the_demonstration_does() -> None:
+def test_target_hands_a_server_over_by_the_environment_and_ends_as_the_demonstration_does() -> None:
     with beside([sys.executable, "-c", _TELL], AWS_PROFILE="of-the-user") as child:
         out, _ = child.communicate(timeout=_PATIENCE)
     told = json.loads(out)
@@ -229,7 +225,7 @@ def test_the_target_hands_a_server_over_by_the_environment_and_ends_as_the_demon
 
 
 @pytest.mark.requirement("demo-fleet", "demo-apart")
-def test_a_signal_reaches_the_demonstration_and_the_server_ends_after_it() -> None:
+def test_signal_reaches_the_demonstration_and_the_server_ends_after_it() -> None:
     waits = "import os; print(os.environ['AWS_ENDPOINT_URL'], flush=True); input()"
     with beside([sys.executable, "-c", waits]) as child:
         assert child.stdout is not None

@@ -110,7 +110,7 @@ def check_logs(place: str, vault: Vault, wrote: int) -> None:
 
 @pytest.mark.requirement("fleet-stale-worker")
 @pytest.mark.parametrize("everything", [False, True], ids=["a cap", "an actor"])
-def test_a_stale_worker_refuses_a_revoked_cap_from_the_next_request_on(
+def test_stale_worker_refuses_a_revoked_cap_from_the_next_request_on(
     vault: Vault, cap: Token, both: list[Memory], everything: bool
 ) -> None:
     lines = [memory.put(f"trip {number}", namespace="travel").id for number, memory in enumerate(both)]
@@ -136,7 +136,7 @@ def test_a_stale_worker_refuses_a_revoked_cap_from_the_next_request_on(
 
 
 @pytest.mark.requirement("fleet-forget-everywhere")
-def test_a_forget_is_seen_by_the_other_worker_at_once_and_the_line_does_not_come_back(
+def test_forget_is_seen_by_the_other_worker_at_once_and_the_line_does_not_come_back(
     place: str, vault: Vault, both: list[Memory]
 ) -> None:
     one, other = both
@@ -231,7 +231,7 @@ def _outcome(memory: Memory) -> set[str] | str:
 @pytest.mark.requirement("fleet-erase-during-get")
 @pytest.mark.parametrize("everything", [False, True], ids=["a namespace", "an actor"])
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
-def test_a_get_during_an_erase_answers_with_all_or_nothing_and_the_next_one_with_nothing(
+def test_get_during_an_erase_answers_with_all_or_nothing_and_the_next_one_with_nothing(
     vault: Vault, paused: Paused, everything: bool, warm: bool
 ) -> None:
     told = {"trip to Lima", "trip to Oslo", "trip to Riga"}

@@ -58,7 +58,7 @@ def test_no_acknowledged_object_is_lost_when_a_part_is_killed_and_every_refused_
 
 @pytest.mark.long
 @pytest.mark.requirement("s3-killed-parts")
-def test_a_gateway_that_is_down_is_unavailable_and_the_other_one_serves(ceph: Ceph, prefix: str) -> None:
+def test_gateway_that_is_down_is_unavailable_and_the_other_one_serves(ceph: Ceph, prefix: str) -> None:
     one, other = (S3Bucket(ceph.access(prefix, at), quoted=ceph.quoted) for at in (0, 1))
     etag = other.create("a/1", b"one")
     ceph.kill("gateway.1")

@@ -31,7 +31,7 @@ def begun(probe: Probe) -> Generator[Trial, None, None]:
 
 
 @pytest.mark.requirement("s3-probe-refuses")
-def test_a_server_that_ignores_conditions_is_refused_by_the_name_of_each(rclone: Server, prefix: str) -> None:
+def test_server_that_ignores_conditions_is_refused_by_the_name_of_each(rclone: Server, prefix: str) -> None:
     failed = wrong(_trials_of_a_server_that_keeps_no_etags(S3Bucket(rclone.access(prefix))))
     assert len(failed) == 4
     assert "If-None-Match" in failed[0]
@@ -49,7 +49,7 @@ def _trials_of_a_server_that_keeps_no_etags(bucket: S3Bucket) -> list[Trial]:
 
 
 @pytest.mark.requirement("s3-probe-refuses")
-def test_a_server_that_ignores_conditions_is_unavailable_and_nothing_is_left(rclone: Server, prefix: str) -> None:
+def test_server_that_ignores_conditions_is_unavailable_and_nothing_is_left(rclone: Server, prefix: str) -> None:
     bucket = S3Bucket(rclone.access(prefix))
     with pytest.raises(StoreUnavailable) as caught:
         Probe(bucket, "one").check()
@@ -160,9 +160,7 @@ class Forgetful(S3Bucket):
 
 @pytest.mark.requirement("s3-probe-fits")
 @pytest.mark.parametrize("every", [7, 11])
-def test_a_trial_that_loses_a_race_which_nobody_runs_begins_again_elsewhere(
-    s3: Server, prefix: str, every: int
-) -> None:
+def test_trial_that_loses_a_race_which_nobody_runs_begins_again_elsewhere(s3: Server, prefix: str, every: int) -> None:
     bucket = Forgetful(s3.access(prefix), quoted=s3.quoted, every=every)
     trials = {trial.what: trial.wrong for trial in Probe(bucket, "one").run()}
     assert not any(wrong for what, wrong in trials.items() if "same time" not in what)
@@ -170,7 +168,7 @@ def test_a_trial_that_loses_a_race_which_nobody_runs_begins_again_elsewhere(
 
 
 @pytest.mark.requirement("s3-probe-refuses")
-def test_a_server_that_loses_every_race_is_unavailable(s3: Server, prefix: str) -> None:
+def test_server_that_loses_every_race_is_unavailable(s3: Server, prefix: str) -> None:
     bucket = Forgetful(s3.access(prefix), quoted=s3.quoted, every=1)
     with pytest.raises(StoreUnavailable):
         Probe(bucket, "one").check()
@@ -179,7 +177,7 @@ def test_a_server_that_loses_every_race_is_unavailable(s3: Server, prefix: str) 
 
 @pytest.mark.requirement("s3-probe-fits")
 @pytest.mark.parametrize("skip", range(0, 24, 4))
-def test_a_lost_answer_or_a_conflict_during_the_trials_ends_nothing(s3: Server, prefix: str, skip: int) -> None:
+def test_lost_answer_or_a_conflict_during_the_trials_ends_nothing(s3: Server, prefix: str, skip: int) -> None:
     with proxied(s3.endpoints[0]) as proxy:
         bucket = S3Bucket(s3.access(prefix, endpoint=proxy.endpoint), quoted=s3.quoted)
         faults: list[Callable[[], None]] = [
@@ -220,14 +218,14 @@ def test_each_defect_is_refused_by_its_name(s3: Server, prefix: str, kind: type[
 
 @pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])
 @pytest.mark.requirement("s3-probe-refuses")
-def test_a_probe_with_a_wrong_login_is_unavailable(s3: Server, prefix: str, variable: str) -> None:
+def test_probe_with_a_wrong_login_is_unavailable(s3: Server, prefix: str, variable: str) -> None:
     with pytest.raises(StoreUnavailable):
         Probe(S3Bucket(access(f"{BUCKET}/{prefix}", s3.environment() | {variable: "another"})), "one").check()
 
 
 @pytest.mark.requirement("s3-probe-fits")
 @pytest.mark.parametrize("assumed", [True, False])
-def test_a_fit_server_passes_and_the_form_of_its_etags_is_known(s3: Server, prefix: str, assumed: bool) -> None:
+def test_fit_server_passes_and_the_form_of_its_etags_is_known(s3: Server, prefix: str, assumed: bool) -> None:
     bucket = S3Bucket(s3.access(prefix), quoted=assumed)
     Probe(bucket, "one").check()
     assert bucket.quoted is s3.quoted
@@ -240,7 +238,7 @@ def test_ceph_and_seaweedfs_are_what_the_tests_run_on(s3: Server) -> None:
     assert (s3.name, len(s3.endpoints)) == {"seaweedfs": ("SeaweedFS", 1), "ceph": ("Ceph", 2)}[asked]
 
 
-def test_what_was_there_before_a_probe_is_there_after_it(bucket: S3Bucket) -> None:
+def test_objects_before_a_probe_are_there_after_it(bucket: S3Bucket) -> None:
     bucket.create("a/1", b"one")
     bucket.create(f"{PLACE}other/1", b"of a probe at the same time")
     Probe(bucket, "one").check()
@@ -249,7 +247,7 @@ def test_what_was_there_before_a_probe_is_there_after_it(bucket: S3Bucket) -> No
 
 
 @pytest.mark.parametrize("stop_after", range(1, 8))
-def test_a_probe_that_is_left_halfway_leaves_nothing(bucket: S3Bucket, stop_after: int) -> None:
+def test_probe_that_is_left_halfway_leaves_nothing(bucket: S3Bucket, stop_after: int) -> None:
     with closing(begun(Probe(bucket, "one"))) as trials:
         for _ in range(stop_after):
             next(trials)

@@ -24,7 +24,7 @@ signal.pause()
 """
 
 
-def test_a_program_that_ends_at_once_is_an_error_with_what_it_said() -> None:
+def test_program_that_ends_at_once_is_an_error_with_what_it_said() -> None:
     made = Daemons("ends")
     made.start("ends", ["sh", "-c", "echo the port is taken; exit 3"])
     with pytest.raises(NotStarted, match="the port is taken"):
@@ -33,7 +33,7 @@ def test_a_program_that_ends_at_once_is_an_error_with_what_it_said() -> None:
     assert not made.place.exists()
 
 
-def test_a_program_that_never_comes_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_never_comes_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemons, "_PATIENCE", 0.2)
     made = Daemons("hangs")
     made.start("hangs", ["sleep", "1000"])
@@ -42,7 +42,7 @@ def test_a_program_that_never_comes_up_is_given_up(monkeypatch: pytest.MonkeyPat
     made.stop()
 
 
-def test_an_owner_that_is_killed_takes_its_servers_and_their_files_with_it() -> None:
+def test_owner_that_is_killed_takes_its_servers_and_their_files_with_it() -> None:
     """The guard has the other end of our pipe: when that closes, it has done its work."""
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
@@ -65,7 +65,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_what_pip_cannot_install_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_package_that_pip_cannot_install_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install, "CACHE", tmp_path / ".cache")
     monkeypatch.setattr(install, "PYPI", {"none": (f"{tmp_path}/no-such-package==1", "none")})
     with pytest.raises(install.CannotInstall, match="no-such-package"):

@@ -78,7 +78,7 @@ def _undo(bucket: S3Bucket, before: Mapping[str, bytes]) -> None:
 
 @pytest.mark.requirement("fleet-tampering", "fleet-unsettled")
 @pytest.mark.parametrize("what", [pytest.param(one, marks=() if one in _SMALL else pytest.mark.long) for one in ACTS])
-def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
+def test_undone_acknowledgement_of_a_killed_worker_is_named(
     s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path, what: str
 ) -> None:
     cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)
@@ -99,7 +99,7 @@ def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
 
 
 @pytest.mark.requirement("fleet-tampering", "fleet-done")
-def test_a_put_of_a_worker_that_then_idles_is_said_done_by_its_timer_and_its_undoing_is_a_finding(
+def test_put_of_a_worker_that_then_idles_is_said_done_by_its_timer_and_its_undoing_is_a_finding(
     s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path
 ) -> None:
     cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)

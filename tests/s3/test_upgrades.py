@@ -56,7 +56,7 @@ def _reason(vault: Vault, token: str) -> str:
 
 
 @pytest.mark.usefixtures("_login")
-def test_a_fleet_s_bucket_refuses_and_answers_as_before_and_goes_on(
+def test_fleet_s_bucket_refuses_and_answers_as_before_and_goes_on(
     frozen: Frozen, bucket: S3Bucket, place: str, tmp_path: Path
 ) -> None:
     keys = _put_back(frozen, "bucket", bucket, tmp_path / "keys")
@@ -85,7 +85,7 @@ def test_a_fleet_s_bucket_refuses_and_answers_as_before_and_goes_on(
 
 
 @pytest.mark.usefixtures("_login")
-def test_a_vault_that_was_moved_into_a_bucket_goes_on(
+def test_vault_that_was_moved_into_a_bucket_goes_on(
     frozen: Frozen, bucket: S3Bucket, place: str, tmp_path: Path
 ) -> None:
     keys = _put_back(frozen, "moved", bucket, tmp_path / "keys")

@@ -15,6 +15,7 @@ import pytest
 
 from strongroom import Token, Vault, model
 from strongroom.errors import StrongroomError
+from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, request
@@ -82,14 +83,14 @@ UNREADABLE = {
 
 @pytest.mark.requirement("server-bad-bodies")
 @pytest.mark.parametrize(("path", "body"), UNREADABLE.values(), ids=UNREADABLE)
-def test_a_body_that_is_no_call_is_an_invalid_request(served: Running, alice: Token, path: str, body: bytes) -> None:
+def test_body_that_is_no_call_is_an_invalid_request(served: Running, alice: Token, path: str, body: bytes) -> None:
     answer = served.ask("POST", path, alice, raw=body)
     assert answer.outcome == BAD
     assert not leaks(answer, body)
 
 
 @pytest.mark.requirement("server-bad-bodies", "server-audit")
-def test_a_body_that_is_no_call_is_on_record_under_its_own_op(served: Running, alice: Token) -> None:
+def test_body_that_is_no_call_is_on_record_under_its_own_op(served: Running, alice: Token) -> None:
     size = served.vault.audit.size()
     served.ask("POST", PUT, alice, raw=b"{", headers={"X-Request-Id": "unreadable"})
     (entry,) = (entry for _, entry in served.vault.audit.entries(size) if entry is not None)
@@ -99,7 +100,7 @@ def test_a_body_that_is_no_call_is_on_record_under_its_own_op(served: Running, a
 
 @pytest.mark.requirement("server-bad-bodies", "gate-order")
 @pytest.mark.parametrize(("path", "body"), UNREADABLE.values(), ids=UNREADABLE)
-def test_the_cap_is_refused_before_the_body(served: Running, module_vault: Vault, path: str, body: bytes) -> None:
+def test_cap_is_refused_before_the_body(served: Running, module_vault: Vault, path: str, body: bytes) -> None:
     other = module_vault.mint(actor="local/alice", ops=["list"], namespaces=["work"], ttl=3600)
     assert served.ask("POST", path, other, raw=body).outcome == (403, "cap_op_mismatch")
     assert served.ask("POST", path, "garbage", raw=body).outcome == (401, "cap_malformed")
@@ -130,7 +131,7 @@ def test_too_much_of_something_is_named(served: Running, alice: Token) -> None:
         (FORGET, b'{"ids": null, "ids": null}'),
     ],
 )
-def test_a_body_with_a_key_twice_is_refused_by_its_name(served: Running, alice: Token, path: str, body: bytes) -> None:
+def test_body_with_a_key_twice_is_refused_by_its_name(served: Running, alice: Token, path: str, body: bytes) -> None:
     size = served.vault.audit.size()
     answer = served.ask("POST", path, alice, raw=body)
     assert answer.outcome == BAD
@@ -140,7 +141,7 @@ def test_a_body_with_a_key_twice_is_refused_by_its_name(served: Running, alice: 
 
 
 @pytest.mark.requirement("server-bad-bodies")
-def test_a_profile_with_its_text_twice_is_refused(served: Running, alice: Token) -> None:
+def test_profile_with_its_text_twice_is_refused(served: Running, alice: Token) -> None:
     body = b'{"text": "one", "text": "other"}'
     assert served.ask("PUT", f"{PROFILE}?namespace=work", alice, raw=body).outcome == BAD
 
@@ -158,7 +159,7 @@ def test_of_a_doubled_key_the_gate_sees_what_is_done(served: Running, module_vau
 
 
 @pytest.mark.requirement("server-bad-bodies")
-def test_an_empty_body_is_a_call_without_fields(served: Running, alice: Token) -> None:
+def test_empty_body_is_a_call_without_fields(served: Running, alice: Token) -> None:
     assert served.ask("POST", GET, alice).outcome == (200, "")
     assert served.ask("POST", "/v1/memory/snapshot", alice, headers={"Content-Type": "text/plain"}).status == 200
     assert served.ask("POST", PUT, alice).outcome == BAD
@@ -168,7 +169,7 @@ def test_an_empty_body_is_a_call_without_fields(served: Running, alice: Token) -
 @pytest.mark.requirement("server-bad-bodies")
 @pytest.mark.parametrize("method", ["GET"])
 @pytest.mark.parametrize("path", [f"{PROFILE}?namespace=work", "/healthz", "/openapi.json"])
-def test_a_get_with_a_body_is_refused(served: Running, alice: Token, method: str, path: str) -> None:
+def test_get_with_a_body_is_refused(served: Running, alice: Token, method: str, path: str) -> None:
     assert served.ask(method, path, alice, {}).outcome == BAD
 
 
@@ -187,7 +188,7 @@ def test_a_get_with_a_body_is_refused(served: Running, alice: Token, method: str
         "text/plain, application/json",
     ],
 )
-def test_a_body_of_another_type_is_refused(served: Running, alice: Token, kind: str) -> None:
+def test_body_of_another_type_is_refused(served: Running, alice: Token, kind: str) -> None:
     assert served.ask("POST", GET, alice, {}, headers={"Content-Type": kind}).outcome == (415, "media_type_refused")
 
 
@@ -198,7 +199,7 @@ def test_json_is_taken_by_any_of_its_spellings(served: Running, alice: Token) ->
 
 
 @pytest.mark.requirement("server-bad-bodies")
-def test_a_packed_body_is_not_unpacked(served: Running, alice: Token) -> None:
+def test_packed_body_is_not_unpacked(served: Running, alice: Token) -> None:
     import gzip
 
     packed = gzip.compress(b'{"query": "' + b"a" * 1_000_000 + b'"}')
@@ -223,7 +224,7 @@ def test_a_packed_body_is_not_unpacked(served: Running, alice: Token) -> None:
         "&" * 5000,
     ],
 )
-def test_a_query_says_at_most_one_namespace(served: Running, alice: Token, query: str) -> None:
+def test_query_says_at_most_one_namespace(served: Running, alice: Token, query: str) -> None:
     assert served.ask("GET", f"{PROFILE}?{query}", alice).outcome == BAD
     assert served.ask("PUT", f"{PROFILE}?{query}", alice, {"text": "x"}).outcome == BAD
 
@@ -237,13 +238,13 @@ def test_other_routes_take_no_query(served: Running, alice: Token) -> None:
 @pytest.mark.parametrize(
     "tag", ["*", "x", '"x"', "0" * 32, f'W/"{"0" * 32}"', f'"{"0" * 32}", "{"1" * 32}"', f'"{"G" * 32}"', '""']
 )
-def test_an_if_match_that_is_no_single_etag_is_refused(served: Running, alice: Token, tag: str) -> None:
+def test_if_match_that_is_no_single_etag_is_refused(served: Running, alice: Token, tag: str) -> None:
     given = {"If-Match": tag}
     assert served.ask("PUT", f"{PROFILE}?namespace=work", alice, {"text": "x"}, headers=given).outcome == BAD
 
 
 @pytest.mark.requirement("profile-cas")
-def test_a_profile_is_written_by_its_etag_only(start: StartThread, cap: Token) -> None:
+def test_profile_is_written_by_its_etag_only(start: StartThread, cap: Token) -> None:
     running, where = start(), f"{PROFILE}?namespace=work"
     assert "etag" not in running.ask("GET", where, cap).headers
     first = running.ask("PUT", where, cap, {"text": "one"}, headers={"If-None-Match": "*"})
@@ -262,7 +263,7 @@ def test_a_profile_is_written_by_its_etag_only(start: StartThread, cap: Token) -
 
 
 @pytest.mark.requirement("server-body-limit")
-def test_a_body_that_says_it_is_too_large_is_refused_unread(start: StartThread, cap: Token) -> None:
+def test_body_that_says_it_is_too_large_is_refused_unread(start: StartThread, cap: Token) -> None:
     running = start(body_limit=1000)
     for size in (1001, 10**9, 2**62):
         with running.connect() as connection:
@@ -273,7 +274,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(start: StartThread, 
 
 
 @pytest.mark.requirement("server-body-limit")
-def test_a_body_at_the_limit_is_read(start: StartThread, cap: Token) -> None:
+def test_body_at_the_limit_is_read(start: StartThread, cap: Token) -> None:
     running = start(body_limit=1000)
     body = b"{}" + b" " * 998
     assert running.ask("POST", GET, cap, raw=body).status == 200
@@ -287,7 +288,7 @@ def chunked(cap: str, *chunks: bytes) -> bytes:
 
 @pytest.mark.requirement("server-body-limit")
 @pytest.mark.parametrize("chunks", [[b" " * 1001], [b" " * 501] * 2, [b" "] * 1001], ids=["one", "two", "many"])
-def test_a_chunked_body_over_the_limit_is_refused(start: StartThread, cap: Token, chunks: list[bytes]) -> None:
+def test_chunked_body_over_the_limit_is_refused(start: StartThread, cap: Token, chunks: list[bytes]) -> None:
     running = start(body_limit=1000)
     with running.connect() as connection:
         connection.send(chunked(cap, *chunks) + b"0\r\n\r\n")
@@ -295,7 +296,7 @@ def test_a_chunked_body_over_the_limit_is_refused(start: StartThread, cap: Token
 
 
 @pytest.mark.requirement("server-body-limit")
-def test_an_endless_chunked_body_is_cut_off(start: StartThread, cap: Token) -> None:
+def test_endless_chunked_body_is_cut_off(start: StartThread, cap: Token) -> None:
     running = start(body_limit=1_000_000)
     with running.connect() as connection:
         connection.send(chunked(cap, *[b" " * 50_000] * 100))
@@ -317,7 +318,7 @@ def test_without_a_valid_cap_little_of_a_body_is_read(start: StartThread, token:
 
 
 @pytest.mark.requirement("server-body-limit")
-def test_the_largest_batch_there_is_fits(served: Running, alice: Token) -> None:
+def test_largest_batch_there_is_fits(served: Running, alice: Token) -> None:
     lines = [{"text": chr(233) * (model.LINE_LIMIT // 2), "namespace": "work"}] * 100
     assert served.ask("POST", PUT, alice, raw=json.dumps({"lines": lines}, ensure_ascii=False).encode()).status == 200
 
@@ -346,7 +347,7 @@ def _no_collection() -> Iterator[None]:
     [(PUT, {"lines": "none"}), (PUT, {"lines": []}), (GET, {"query": "q" * 100_000})],
     ids=["no call", "refused at once", "refused on a slow thread"],
 )
-def test_a_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path: str, body: Any) -> None:
+def test_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path: str, body: Any) -> None:
     """Each that stays costs up to 16 MiB. The error of a refusal leads to the frames that hold its body."""
     before = _errors()
     with served.connect() as connection:
@@ -359,3 +360,42 @@ def test_a_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path
 
 def _errors() -> int:
     return sum(isinstance(one, StrongroomError) for one in gc.get_objects())
+
+
+@pytest.mark.requirement("server-bad-bodies")
+def test_erasure_without_a_body_is_refused(start: StartThread, vault: Vault) -> None:
+    token = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    vault.memory(token).put("a line", namespace="travel")
+    running = start()
+    assert running.ask("POST", "/v1/memory/erase", token).outcome == (400, "invalid_request")
+    assert running.ask("POST", "/v1/memory/erase", token, {}).status == 200
+
+
+@pytest.mark.requirement("server-memory")
+def test_large_bodies_share_a_bound(start: StartThread, cap: Token) -> None:
+    running = start(bodies_limit=100_000, unproven_limit=1000)
+    big = {"query": "x" * 7000}
+    assert running.ask("POST", "/v1/memory/get", cap, big).status == 200
+    too_big = request("POST", "/v1/memory/get", cap, headers={"Content-Length": "150000"})
+    with running.connect() as connection:
+        connection.send(too_big)
+        assert connection.answer().outcome == (503, "server_unavailable")
+    assert [running.ask("POST", "/v1/memory/get", cap, big).status for _ in range(20)] == [200] * 20
+
+
+@pytest.mark.requirement("server-memory", "server-fair")
+def test_one_caps_large_bodies_leave_room_for_anothers(start: StartThread, vault: Vault, cap: Token) -> None:
+    other = vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
+    running = start(bodies_limit=100_000, unproven_limit=1000)
+    large = {"Content-Length": "45000", "Content-Type": "application/json"}
+    with running.connect() as held, running.connect() as second, running.connect() as third:
+        held.send(request("POST", "/v1/memory/get", cap, headers=large))
+        while not running.app._calls._room._taken:
+            pass
+        second.send(request("POST", "/v1/memory/get", cap, headers=large))
+        assert second.answer().outcome == (503, "server_unavailable")
+        third.send(request("POST", "/v1/memory/get", other, raw=b'{"query": "x"' + b" " * 44_986 + b"}"))
+        assert third.answer().status == 200
+    while running.app._calls._room._taken:
+        pass
+    assert running.ask("POST", "/v1/memory/get", cap, raw=b'{"query": "x"' + b" " * 44_986 + b"}").status == 200

@@ -63,7 +63,7 @@ def test_without_a_valid_cap_a_connection_goes_first_and_the_one_that_waited_lon
 
 
 @pytest.mark.requirement("server-places")
-def test_whoever_has_most_connections_loses_one_first() -> None:
+def test_peer_with_most_connections_loses_one_first() -> None:
     lone = Fake("b", since=0)
     many = [Fake("a", since=number) for number in range(1, 4)]
     places = filled(lone, *many)
@@ -75,7 +75,7 @@ def test_whoever_has_most_connections_loses_one_first() -> None:
 
 
 @pytest.mark.requirement("server-places")
-def test_a_proven_connection_that_is_being_answered_never_goes() -> None:
+def test_proven_connection_that_is_being_answered_never_goes() -> None:
     busy = [Fake("a", waiting=False, proven=True) for _ in range(3)]
     places = filled(*busy)
     new = Fake("b")
@@ -105,7 +105,7 @@ def test_spare_places_are_bounded_and_the_newest_has_one() -> None:
 
 
 @pytest.mark.requirement("server-places", "server-memory")
-def test_a_connection_that_ended_leaves_nothing() -> None:
+def test_connection_that_ended_leaves_nothing() -> None:
     places = Connections(2)
     for number in range(1000):
         one = Fake(str(number), waiting=number % 2 == 0)
@@ -152,7 +152,7 @@ def test_idle_connections_without_a_cap_do_not_push_out_one_with(start: StartThr
     ],
     ids=["half a head", "half a body", "kept alive", "never reads"],
 )
-def test_a_connection_that_keeps_the_server_waiting_can_go(start: StartThread, cap: Token, begun: bytes) -> None:
+def test_connection_that_keeps_the_server_waiting_can_go(start: StartThread, cap: Token, begun: bytes) -> None:
     running = start(**FEW)
     with idle_connections(running, 20) as slow:
         for connection in slow:
@@ -176,7 +176,7 @@ def test_handshakes_that_hang_keep_nobody_out(start: StartThread, cap: Token, tm
 
 
 @pytest.mark.requirement("server-tls")
-def test_a_request_in_the_packet_that_ends_the_handshake_is_answered(
+def test_request_in_the_packet_that_ends_the_handshake_is_answered(
     start: StartThread, cap: Token, tmp_path: Path
 ) -> None:
     cert, key = certificate(tmp_path)

@@ -84,7 +84,7 @@ def _in_portions(threads: set[int], failure: Exception | None = None) -> Operati
 
 
 @pytest.mark.parametrize("together", [_nothing_new, _something_new], ids=["loop", "slow"])
-def test_an_operation_that_ends_answers_and_is_charged(vault: Vault, together: Together) -> None:
+def test_operation_that_ends_answers_and_is_charged(vault: Vault, together: Together) -> None:
     async def work() -> None:
         async with _server(vault, together) as server:
             assert await server.ask(_ends()) == "done"
@@ -94,7 +94,7 @@ def test_an_operation_that_ends_answers_and_is_charged(vault: Vault, together: T
 
 
 @pytest.mark.parametrize("together", [_nothing_new, _something_new], ids=["loop", "slow"])
-def test_an_operation_that_fails_tells_and_is_charged(vault: Vault, together: Together) -> None:
+def test_operation_that_fails_tells_and_is_charged(vault: Vault, together: Together) -> None:
     async def work() -> None:
         async with _server(vault, together) as server:
             with pytest.raises(StoreUnavailable):
@@ -117,7 +117,7 @@ def test_portions_are_done_on_slow_threads(vault: Vault) -> None:
     _run(work())
 
 
-def test_an_operation_whose_caller_has_gone_is_finished(vault: Vault) -> None:
+def test_operation_whose_caller_has_gone_is_finished(vault: Vault) -> None:
     async def work() -> None:
         go, ended = threading.Event(), threading.Event()
 
@@ -176,7 +176,7 @@ class _Held(Portions):
         yield from super().batches()
 
 
-def test_an_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> None:
+def test_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> None:
     async def work() -> None:
         shelves, source = LineCache(Recency(), 1 << 40), _Held()
 
@@ -196,7 +196,7 @@ def test_an_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> Non
     _run(work())
 
 
-def test_a_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vault: Vault) -> None:
+def test_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vault: Vault) -> None:
     async def work() -> None:
         go = threading.Event()
 
@@ -223,7 +223,7 @@ def test_a_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vaul
 
 @pytest.mark.parametrize("seconds", [0.0, DEADLOCK], ids=["one by one", "all at once"])
 @pytest.mark.parametrize("commits", [False, True], ids=["begun", "committed"])
-def test_a_cap_with_many_operations_is_no_further_in_any_step_than_one_with_a_single_operation(
+def test_cap_with_many_operations_is_no_further_in_any_step_than_one_with_a_single_operation(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, commits: bool, seconds: float
 ) -> None:
     monkeypatch.setattr(executor, "_TURN_SECONDS", seconds)
@@ -260,7 +260,7 @@ def test_many_operations_leave_the_loop_to_others_in_between(vault: Vault, monke
     _run(work())
 
 
-def test_a_store_that_cannot_be_looked_at_is_told_to_all_that_have_arrived(
+def test_store_that_cannot_be_looked_at_is_told_to_all_that_have_arrived(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "_TURN_SECONDS", 0.0)
@@ -309,7 +309,7 @@ def test_only_a_question_is_dropped_when_its_caller_goes_while_it_waits_for_a_lo
     _run(work())
 
 
-def test_a_question_whose_caller_has_gone_is_not_begun(vault: Vault) -> None:
+def test_question_whose_caller_has_gone_is_not_begun(vault: Vault) -> None:
     async def work() -> None:
         go = threading.Event()
         begun: list[str] = []

@@ -111,7 +111,7 @@ def test_gets_of_as_many_loading_memories_as_there_are_slow_threads_hold_up_nobo
 
 
 @pytest.mark.requirement("server-fair")
-def test_an_actor_whose_memory_is_loading_can_still_put(
+def test_actor_whose_memory_is_loading_can_still_put(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, ExitStack() as stack:
@@ -141,7 +141,7 @@ def test_eight_forgets_of_everything_hold_up_nobody_else(
 
 
 @pytest.mark.requirement("server-fair", "cap-revoke")
-def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
+def test_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
     start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, ExitStack() as stack:
@@ -156,7 +156,7 @@ def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
 
 
 @pytest.mark.requirement("server-fair", "store-missing-broken")
-def test_a_load_that_fails_is_heard_by_each_call_that_waits(
+def test_load_that_fails_is_heard_by_each_call_that_waits(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, ExitStack() as stack:
@@ -175,7 +175,7 @@ def _broken(_: CachePageSet) -> None:
 
 
 @pytest.mark.requirement("server-fair", "erase-keys")
-def test_an_erasure_while_a_memory_loads_leaves_nothing_to_answer_with(
+def test_erasure_while_a_memory_loads_leaves_nothing_to_answer_with(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, ExitStack() as stack:
@@ -188,7 +188,7 @@ def test_an_erasure_while_a_memory_loads_leaves_nothing_to_answer_with(
 
 
 @pytest.mark.requirement("server-fair", "server-rates")
-def test_a_cap_that_has_taken_its_share_of_time_is_slowed_down(
+def test_cap_that_has_taken_its_share_of_time_is_slowed_down(
     start: StartThread, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = {"holder_rate": 0.001, "burst_seconds": 3500}
@@ -200,7 +200,7 @@ def test_a_cap_that_has_taken_its_share_of_time_is_slowed_down(
 
 
 @pytest.mark.requirement("server-fair", "server-connections")
-def test_a_cap_with_many_calls_under_way_leaves_places_for_everybody_else(
+def test_cap_with_many_calls_under_way_leaves_places_for_everybody_else(
     start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, ExitStack() as stack:
@@ -230,7 +230,7 @@ def test_renewing_a_cap_gives_its_holder_no_further_places(
 
 @pytest.mark.requirement("server-fair", "server-connections", "mcp-http")
 @pytest.mark.parametrize("path", [GET, "/mcp"])
-def test_a_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_entry(
+def test_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_entry(
     start: StartThread, vault: Vault, large: Token, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     body, headers = ({"query": "boat"}, {}) if path == GET else tool_call("memory_get", query="boat")
@@ -251,7 +251,7 @@ def test_a_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_en
 
 
 @pytest.mark.requirement("server-fair", "server-rates")
-def test_a_caller_who_goes_before_the_answer_is_charged(
+def test_caller_who_goes_before_the_answer_is_charged(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go:
@@ -266,7 +266,7 @@ def test_a_caller_who_goes_before_the_answer_is_charged(
 
 
 @pytest.mark.requirement("server-fair")
-def test_a_forget_is_finished_though_its_caller_has_gone(
+def test_forget_is_finished_though_its_caller_has_gone(
     start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go:

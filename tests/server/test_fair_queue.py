@@ -30,7 +30,7 @@ def _is_idle(queue: FairQueue[Work]) -> bool:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
-def test_a_cap_never_has_work_on_every_thread(threads: int) -> None:
+def test_cap_never_has_work_on_every_thread(threads: int) -> None:
     queue: FairQueue[Work] = FairQueue(threads)
     for _ in range(20):
         queue.put(Work("greedy"))
@@ -40,7 +40,7 @@ def test_a_cap_never_has_work_on_every_thread(threads: int) -> None:
     assert [work.cap for work in _taken(queue, 1)] == ["other"]
 
 
-def test_an_actor_with_many_caps_never_has_work_on_every_thread() -> None:
+def test_actor_with_many_caps_never_has_work_on_every_thread() -> None:
     queue: FairQueue[Work] = FairQueue(3)
     for number in range(9):
         queue.put(Work(f"cap {number}", "greedy"))
@@ -50,7 +50,7 @@ def test_an_actor_with_many_caps_never_has_work_on_every_thread() -> None:
     assert [work.actor for work in _taken(queue, 1)] == ["other"]
 
 
-def test_a_cap_and_an_actor_of_one_name_are_not_the_same() -> None:
+def test_cap_and_an_actor_of_one_name_are_not_the_same() -> None:
     queue: FairQueue[Work] = FairQueue(2)
     queue.put(Work("same", "one"))
     queue.put(Work("other", "same"))
@@ -70,7 +70,7 @@ def test_caps_take_turns_whatever_each_of_them_waits_for() -> None:
     assert order == ["a", "x", "b", "c"]
 
 
-def test_the_cap_with_the_fewest_threads_goes_first() -> None:
+def test_cap_with_the_fewest_threads_goes_first() -> None:
     queue: FairQueue[Work] = FairQueue(4)
     for _ in range(4):
         queue.put(Work("many"))
@@ -79,7 +79,7 @@ def test_the_cap_with_the_fewest_threads_goes_first() -> None:
     assert [work.cap for work in _taken(queue, 1)] == ["few"]
 
 
-def test_an_actor_that_becomes_known_meanwhile_frees_what_was_counted_before() -> None:
+def test_actor_that_becomes_known_meanwhile_frees_what_was_counted_before() -> None:
     queue: FairQueue[Work] = FairQueue(2)
     work = Work("one")
     queue.put(work)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from strongroom import Token
+from strongroom import Token, Vault
 from strongroom.server.http.application import Application
+from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, Connection, exchange, request
@@ -83,7 +84,7 @@ def test_chunks_in_a_request_of_http_1_0_are_refused(served: Running, alice: Tok
 
 @pytest.mark.requirement("server-smuggling")
 @pytest.mark.parametrize("trailer", ["Authorization: Bearer {cap}", "Host: localhost", "X-Request-Id: from-a-trailer"])
-def test_what_comes_behind_the_body_is_no_header(served: Running, alice: Token, trailer: str) -> None:
+def test_bytes_behind_the_body_are_no_header(served: Running, alice: Token, trailer: str) -> None:
     """A proxy that checks heads does not look there."""
     lines = ["Host: localhost", f"Authorization: Bearer {alice}"]
     kept = [line for line in lines if line.partition(":")[0] != trailer.partition(":")[0]]
@@ -98,7 +99,7 @@ def test_what_comes_behind_the_body_is_no_header(served: Running, alice: Token, 
 
 @pytest.mark.requirement("server-smuggling")
 @pytest.mark.parametrize("name", ["Host", "Authorization", "Content-Type", "Origin", "If-Match", "X-Request-Id"])
-def test_a_header_that_counts_comes_once(served: Running, alice: Token, name: str) -> None:
+def test_header_that_counts_comes_once(served: Running, alice: Token, name: str) -> None:
     value = {"Host": "localhost", "Authorization": f"Bearer {alice}", "X-Request-Id": "a"}.get(name, "application/json")
     once = request("POST", GET, alice, {}).replace(f"{name}: {value}\r\n".encode(), b"")
     for one, other in ((name, name), (name, name.swapcase())):
@@ -116,7 +117,7 @@ def test_pipelined_requests_are_answered_in_order(served: Running, alice: Token)
 
 
 @pytest.mark.requirement("server-smuggling")
-def test_a_request_behind_one_that_closes_is_not_answered(served: Running) -> None:
+def test_request_behind_one_that_closes_is_not_answered(served: Running) -> None:
     with served.connect() as connection:
         connection.send(HEALTH + b"Connection: close\r\n\r\n" + HEALTH + b"\r\n")
         assert connection.answer().status == 200
@@ -124,7 +125,7 @@ def test_a_request_behind_one_that_closes_is_not_answered(served: Running) -> No
 
 
 @pytest.mark.requirement("server-smuggling")
-def test_a_refused_body_is_never_read_as_a_request(served: Running) -> None:
+def test_refused_body_is_never_read_as_a_request(served: Running) -> None:
     """The body of a request without a cap looks like a request; nothing may answer it."""
     inner = HEALTH + b"\r\n"
     outer = request("POST", GET, None, raw=inner)
@@ -166,12 +167,12 @@ def test_a_refused_body_is_never_read_as_a_request(served: Running) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_a_request_line_that_is_none_is_refused(served: Running, line: bytes) -> None:
+def test_request_line_that_is_none_is_refused(served: Running, line: bytes) -> None:
     assert exchange(served.address, line + b"\r\nHost: localhost\r\n\r\n").outcome == UNREADABLE
 
 
 @pytest.mark.requirement("server-bad-heads")
-def test_a_target_that_names_another_host_is_refused(served: Running) -> None:
+def test_target_that_names_another_host_is_refused(served: Running) -> None:
     for target in (
         "http://evil.example/healthz",
         "https://evil.example:1/healthz",
@@ -209,7 +210,7 @@ def test_a_target_that_names_another_host_is_refused(served: Running) -> None:
         "/favicon.ico",
     ],
 )
-def test_a_path_that_is_no_route_is_unknown(served: Running, alice: Token, path: str) -> None:
+def test_path_that_is_no_route_is_unknown(served: Running, alice: Token, path: str) -> None:
     for method, cap in (("GET", None), ("POST", alice), ("OPTIONS", None)):
         answer = served.ask(method, path, cap)
         assert answer.outcome == (404, "unknown_route")
@@ -231,7 +232,7 @@ def test_another_method_of_a_route_is_refused_and_the_right_ones_are_named(serve
 
 @pytest.mark.requirement("server-bad-heads")
 @pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"])
-def test_a_header_cannot_change_the_method_or_the_path(served: Running, alice: Token, name: str) -> None:
+def test_header_cannot_change_the_method_or_the_path(served: Running, alice: Token, name: str) -> None:
     answer = served.ask("GET", "/v1/memory/put", alice, headers={name: "POST"})
     assert answer.outcome == (405, "method_refused")
     elsewhere = {"X-Original-URL": GET, "X-Rewrite-URL": GET, "X-Forwarded-Path": GET}
@@ -249,7 +250,7 @@ def test_http_1_0_is_answered_once(served: Running) -> None:
 
 @pytest.mark.requirement("server-bad-heads")
 @pytest.mark.parametrize("upgrade", ["websocket", "h2c", "TLS/1.0", "Strongroom"])
-def test_an_upgrade_is_not_made(served: Running, alice: Token, upgrade: str) -> None:
+def test_upgrade_is_not_made(served: Running, alice: Token, upgrade: str) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": upgrade, "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "13"}
     answer = served.ask("POST", GET, alice, {}, headers=headers)
     assert answer.status in (200, 400)
@@ -259,7 +260,7 @@ def test_an_upgrade_is_not_made(served: Running, alice: Token, upgrade: str) -> 
 
 
 @pytest.mark.requirement("server-bad-heads")
-def test_a_body_is_asked_for_only_when_it_is_wanted(served: Running, alice: Token) -> None:
+def test_body_is_asked_for_only_when_it_is_wanted(served: Running, alice: Token) -> None:
     wanting = {"Expect": "100-continue", "Content-Length": "2"}
     with served.connect() as connection:
         connection.send(request("POST", GET, alice, headers=wanting))
@@ -315,7 +316,7 @@ def test_another_host_is_refused(served: Running, alice: Token, host: str) -> No
 
 
 @pytest.mark.requirement("server-host")
-def test_a_request_without_a_host_is_refused(served: Running) -> None:
+def test_request_without_a_host_is_refused(served: Running) -> None:
     for version in (b"1.1", b"1.0"):
         answer = exchange(served.address, b"GET /healthz HTTP/" + version + b"\r\n\r\n")
         assert answer.outcome in ((421, "host_refused"), UNREADABLE)
@@ -328,7 +329,7 @@ def test_this_machines_own_names_are_answered(served: Running, host: str) -> Non
 
 
 @pytest.mark.requirement("server-host")
-def test_a_host_is_answered_once_its_operator_named_it(start: StartThread) -> None:
+def test_host_is_answered_once_its_operator_named_it(start: StartThread) -> None:
     running = start(hosts=frozenset({"memory.example"}))
     assert running.ask("GET", "/healthz", headers={"Host": "Memory.Example:443"}).status == 200
     assert running.ask("GET", "/healthz", headers={"Host": "localhost"}).outcome == (421, "host_refused")
@@ -345,7 +346,7 @@ def test_no_other_header_stands_for_the_host(served: Running, header: str) -> No
 @pytest.mark.parametrize(
     "origin", ["null", "https://evil.example", "http://localhost", "http://127.0.0.1:8765", "", "file://"]
 )
-def test_a_web_page_is_refused_with_any_cap(served: Running, alice: Token, origin: str) -> None:
+def test_web_page_is_refused_with_any_cap(served: Running, alice: Token, origin: str) -> None:
     for method, path, cap in (("GET", "/healthz", None), ("POST", GET, alice), ("OPTIONS", GET, None)):
         answer = served.ask(method, path, cap, headers={"Origin": origin})
         assert answer.outcome == (403, "origin_refused")
@@ -353,7 +354,7 @@ def test_a_web_page_is_refused_with_any_cap(served: Running, alice: Token, origi
 
 
 @pytest.mark.requirement("server-host")
-def test_a_preflight_gets_nothing_useful(served: Running) -> None:
+def test_preflight_gets_nothing_useful(served: Running) -> None:
     asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     answer = served.ask("OPTIONS", GET, headers=asking)
     assert answer.outcome == (405, "method_refused")
@@ -361,7 +362,7 @@ def test_a_preflight_gets_nothing_useful(served: Running) -> None:
 
 
 @pytest.mark.requirement("server-host")
-def test_an_origin_is_answered_once_its_operator_named_it(start: StartThread, cap: Token) -> None:
+def test_origin_is_answered_once_its_operator_named_it(start: StartThread, cap: Token) -> None:
     running = start(origins=frozenset({"https://app.example"}))
     assert running.ask("POST", GET, cap, {}, headers={"Origin": "https://app.example"}).status == 200
     for other in (
@@ -397,7 +398,7 @@ def assert_nothing_for_pages(answer: Answer) -> None:
     ],
     ids=["many", "value", "name", "token", "path", "query", "endless value", "endless headers", "endless spaces"],
 )
-def test_a_head_that_is_too_large_is_refused(served: Running, head: bytes) -> None:
+def test_head_that_is_too_large_is_refused(served: Running, head: bytes) -> None:
     with served.connect() as connection:
         connection.send(head)
         assert connection.answer().outcome == (431, "headers_too_large")
@@ -405,7 +406,7 @@ def test_a_head_that_is_too_large_is_refused(served: Running, head: bytes) -> No
 
 
 @pytest.mark.requirement("server-head-limit")
-def test_the_limit_of_a_head_is_exact_enough(start: StartThread) -> None:
+def test_limit_of_a_head_is_exact_enough(start: StartThread) -> None:
     running = start(header_limit=2000)
     for size, status in ((1800, 200), (2100, 431)):
         assert running.ask("GET", "/healthz", headers={"X": "a" * size}).status == status
@@ -424,7 +425,7 @@ def test_each_request_of_a_connection_has_the_whole_limit(start: StartThread) ->
 
 @pytest.mark.requirement("server-bad-heads")
 @pytest.mark.parametrize("size", [1, 8192, 8193, 30_000])
-def test_a_garbage_token_of_any_size_is_malformed(served: Running, size: int) -> None:
+def test_garbage_token_of_any_size_is_malformed(served: Running, size: int) -> None:
     for letter in ("a", ".", "~", "\xff", "="):
         assert served.ask("POST", GET, letter * size, {}).outcome == (401, "cap_malformed")
 
@@ -433,23 +434,39 @@ def test_a_garbage_token_of_any_size_is_malformed(served: Running, size: int) ->
 @pytest.mark.parametrize(
     "given", ["Basic x", "bearer", "Bearer", "Bearer ", "Token x", "{cap}", "Bearer  {cap}", "Bearer,{cap}"]
 )
-def test_a_cap_comes_as_a_bearer_token_only(served: Running, alice: Token, given: str) -> None:
+def test_cap_comes_as_a_bearer_token_only(served: Running, alice: Token, given: str) -> None:
     answer = served.ask("POST", GET, None, {}, headers={"Authorization": given.format(cap=alice)})
     assert answer.outcome[0] == 401
     assert answer.outcome[1] in ("cap_malformed", "cap_missing")
 
 
 @pytest.mark.requirement("server-bad-heads")
-def test_a_cap_anywhere_else_is_no_cap(served: Running, alice: Token) -> None:
+def test_cap_anywhere_else_is_no_cap(served: Running, alice: Token) -> None:
     for headers in ({"Cookie": f"cap={alice}"}, {"X-Api-Key": alice}, {"Proxy-Authorization": f"Bearer {alice}"}):
         assert served.ask("POST", GET, None, {}, headers=headers).outcome == (401, "cap_missing")
     assert served.ask("POST", f"{GET}?access_token={alice}", None, {}).outcome == (401, "cap_missing")
 
 
 @pytest.mark.requirement("server-bad-heads")
-def test_a_connection_in_the_middle_of_nothing_hurts_nobody(served: Running, alice: Token) -> None:
+def test_connection_in_the_middle_of_nothing_hurts_nobody(served: Running, alice: Token) -> None:
     whole = request("POST", GET, alice, {"query": "x"})
     for length in (0, 1, 20, len(whole) // 2, len(whole) - 1, len(whole)):
         with Connection(served.address) as connection:
             connection.send(whole[:length])
     assert served.ask("POST", GET, alice, {}).status == 200
+
+
+@pytest.mark.requirement("server-smuggling")
+@pytest.mark.parametrize("protocol", ["h2c", "websocket", "TLS/1.3", "anything"])
+def test_head_that_asks_for_another_protocol_is_refused_and_nothing_is_erased(
+    start: StartThread, vault: Vault, protocol: str
+) -> None:
+    """A parser that stops at such a head drops the body, and a call without one means everything."""
+    token = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    for namespace in ("personal", "travel"):
+        vault.memory(token).put("a line", namespace=namespace)
+    running = start()
+    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": protocol, "HTTP2-Settings": "AAMAAABk"}
+    answer = running.ask("POST", "/v1/memory/erase", token, {"namespaces": ["travel"]}, headers=upgrade)
+    assert answer.outcome == (400, "invalid_request")
+    assert len(vault.memory(token).list().lines) == 2

@@ -67,7 +67,7 @@ def test_every_tool_has_a_row_and_every_row_a_tool(scene: Scene) -> None:
 @pytest.mark.requirement("server-matrix", "server-audit")
 @BY_ROW
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_a_bad_cap_is_refused_with_its_reason(scene: Scene, row: Row, column: Column) -> None:
+def test_bad_cap_is_refused_with_its_reason(scene: Scene, row: Row, column: Column) -> None:
     answer, entries = cell(scene, row, column.make(scene, row))
     assert row.outcome(answer) == row.expected(column.outcome)
     assert ("www-authenticate" in answer.headers) == (answer.status == 401)
@@ -90,7 +90,7 @@ def test_another_namespace_is_refused(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix", "gate-same-denial")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.names_namespace], ids=lambda row: row.name)
-def test_a_denied_namespace_is_answered_alike_whether_it_exists_or_not(scene: Scene, row: Row) -> None:
+def test_denied_namespace_is_answered_alike_whether_it_exists_or_not(scene: Scene, row: Row) -> None:
     token = row.cap(scene, namespaces=[ELSEWHERE])
     real, _ = cell(scene, row, token, row.ask(scene))
     unreal, _ = cell(scene, row, token, _renamed(row.ask(scene), HERE, "nowhere"))
@@ -110,7 +110,7 @@ def test_another_actor_gets_nothing_of_hers(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.others == (404, "not_found")], ids=lambda row: row.name)
-def test_what_is_another_actors_is_answered_like_what_is_not_there(scene: Scene, row: Row) -> None:
+def test_another_actors_line_is_answered_like_a_missing_one(scene: Scene, row: Row) -> None:
     token = row.others_cap(scene)
     hers, _ = cell(scene, row, token)
     absent = {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"], "namespaces": [HERE]} if row.op == "get" else {"link": "a" * 64}
@@ -132,7 +132,7 @@ def test_no_field_can_name_an_actor(scene: Scene, row: Row) -> None:
 
 @pytest.mark.requirement("server-matrix", "server-audit")
 @BY_ROW
-def test_the_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
+def test_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
     answer, entries = cell(scene, row, row.cap(scene))
     assert row.outcome(answer) == (200, "")
     assert {(entry.decision, entry.op, entry.data_class) for entry in entries} == {("allow", row.op, row.data_class)}
@@ -141,7 +141,7 @@ def test_the_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None
 @pytest.mark.requirement("server-matrix")
 @pytest.mark.parametrize("path", OPEN)
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_what_needs_no_cap_looks_at_none(scene: Scene, path: str, column: Column) -> None:
+def test_route_without_a_cap_looks_at_none(scene: Scene, path: str, column: Column) -> None:
     token = column.make(scene, CALL_ROWS[1])
     size = scene.vault.audit.size()
     assert scene.running.ask("GET", path, token).status == 200
@@ -149,7 +149,7 @@ def test_what_needs_no_cap_looks_at_none(scene: Scene, path: str, column: Column
 
 
 @pytest.mark.requirement("server-matrix")
-def test_the_log_verifies_after_all_of_it(scene: Scene) -> None:
+def test_log_verifies_after_all_of_it(scene: Scene) -> None:
     assert scene.vault.audit.verify().ok
 
 

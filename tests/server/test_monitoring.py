@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from strongroom.cli.app import VERBS
 from tests.conftest import Clock
 from tests.server.conftest import StartThread
 from tests.server.running import Running
+from tests.server.talking import request
 
 FILES = Path(__file__).parents[2] / "deploy" / "monitoring"
 RULES = FILES / "strongroom.rules.yml"
@@ -59,7 +62,7 @@ def test_every_figure_that_is_asked_for_is_one_that_the_server_gives(samples: Sa
 
 
 @pytest.mark.requirement("server-monitoring", "audit-unseen")
-def test_a_figure_that_goes_missing_with_the_witness_or_the_backup_alarms_by_being_absent(
+def test_figure_that_goes_missing_with_the_witness_or_the_backup_alarms_by_being_absent(
     start: StartThread, tmp_path: Path
 ) -> None:
     (tmp_path / "keys" / "checkpoint").unlink()
@@ -124,7 +127,7 @@ def test_caps_that_end_soon_are_counted_and_revoked_ones_are_not(
 
 
 @pytest.mark.requirement("server-scrub")
-def test_a_scrub_that_was_put_off_is_finished_by_the_server(
+def test_scrub_that_was_put_off_is_finished_by_the_server(
     start: StartThread, vault: Vault, cap: Token, tmp_path: Path
 ) -> None:
     memory = vault.memory(cap)
@@ -143,7 +146,7 @@ def test_a_scrub_that_was_put_off_is_finished_by_the_server(
 
 
 @pytest.mark.requirement("server-scrub")
-def test_a_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_closes(
+def test_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_closes(
     vault: Vault, cap: Token, tmp_path: Path
 ) -> None:
     memory = vault.memory(cap)
@@ -157,3 +160,28 @@ def test_a_scrub_that_was_put_off_is_known_to_the_next_process_and_done_when_it_
     with strongroom.open(tmp_path / "vault", keys=FileKeys(tmp_path / "keys")) as again:
         assert again.scrub_is_due()
     assert not (tmp_path / "vault" / "vault.scrub").exists()
+
+
+@pytest.mark.requirement("server-ready", "server-connections")
+def test_readiness_requests_at_once_share_one_check(
+    start: StartThread, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def look() -> None:
+        looks.append(1)
+        begun.set()
+        assert go.wait(60)
+
+    running = start()
+    monkeypatch.setattr(vault, "check_ready", look)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(running.connect()) for _ in range(20)]
+        for connection in connections:
+            connection.send(request("GET", "/readyz"))
+        assert begun.wait(60)
+        assert running.ask("GET", "/healthz").status == 200  # by now all twenty have been read
+        go.set()
+        assert [connection.answer().status for connection in connections] == [200] * 20
+    assert len(looks) == 1

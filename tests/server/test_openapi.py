@@ -28,19 +28,19 @@ OPERATIONS = {
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_copy_for_readers_has_not_drifted() -> None:
+def test_copy_for_readers_has_not_drifted() -> None:
     assert json.loads((ROOT / "docs" / "openapi.json").read_bytes()) == DOCUMENT
     script = [sys.executable, str(ROOT / "scripts" / "make_openapi.py"), "--check"]
     assert subprocess.run(script, check=False).returncode == 0
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_served_document_is_the_one(served: Running) -> None:
+def test_served_document_is_the_one(served: Running) -> None:
     assert served.ask("GET", "/openapi.json").json == DOCUMENT
 
 
 @pytest.mark.requirement("server-openapi")
-def test_the_document_has_every_route_and_no_other(served: Running) -> None:
+def test_document_has_every_route_and_no_other(served: Running) -> None:
     app = Application(served.vault, QUIET)
     assert set(OPERATIONS) == {(method, path) for path, methods in app.routes.items() for method in methods}
 
@@ -72,7 +72,7 @@ def test_every_body_refuses_unknown_fields_in_the_document_too() -> None:
 
 
 @pytest.mark.requirement("server-openapi")
-def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
+def test_request_field_with_a_default_is_optional_for_generators_too() -> None:
     """openapi-typescript takes a field with a `default` for one that is always there: scripts/try_generators.py."""
     for schema in DOCUMENT["components"]["schemas"].values():
         assert not any("default" in told for told in schema.get("properties", {}).values())
@@ -90,7 +90,7 @@ def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
 
 @pytest.mark.requirement("server-openapi")
 @pytest.mark.parametrize("answer", sorted({kind.answer for kind in api.CALLS}, key=str))
-def test_what_an_answer_always_has_is_required(answer: type[msgspec.Struct]) -> None:
+def test_answer_field_that_is_always_there_is_required(answer: type[msgspec.Struct]) -> None:
     assert DOCUMENT["components"]["schemas"][answer.__name__]["required"] == list(answer.__struct_fields__)
 
 

@@ -40,7 +40,7 @@ def mode(path: Path) -> int:
     "address",
     ["0.0.0.0", "::", "", "192.0.2.1", "2001:db8::1", "10.0.0.1", "169.254.1.1", "example.com", "127.0.0.1.nip.io"],
 )
-def test_a_public_address_without_tls_is_refused(vault: Vault, address: str) -> None:
+def test_public_address_without_tls_is_refused(vault: Vault, address: str) -> None:
     with pytest.raises(InvalidRequest):
         ListenPlace(address, 0).check()
     with pytest.raises(InvalidRequest):
@@ -54,7 +54,7 @@ def test_loopback_needs_no_tls(address: str) -> None:
 
 
 @pytest.mark.requirement("server-public-bind")
-def test_a_public_address_is_taken_with_tls_or_when_told_in_so_many_words() -> None:
+def test_public_address_is_taken_with_tls_or_when_told_in_so_many_words() -> None:
     ListenPlace("0.0.0.0", **FILES).check()
     ListenPlace("0.0.0.0", plain_public=True).check()
 
@@ -68,7 +68,7 @@ def test_half_of_the_tls_files_is_refused(only: str) -> None:
 
 
 @pytest.mark.requirement("server-public-bind")
-def test_a_port_in_use_is_named_as_such() -> None:
+def test_port_in_use_is_named_as_such() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -77,7 +77,7 @@ def test_a_port_in_use_is_named_as_such() -> None:
 
 
 @pytest.mark.requirement("server-public-bind")
-def test_it_listens_on_loopback_unless_told() -> None:
+def test_server_listens_on_loopback_by_default() -> None:
     assert ListenPlace().address == "127.0.0.1"
     with listen(ListenPlace(port=0)) as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
@@ -103,7 +103,7 @@ def births(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.requirement("server-unix")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 @pytest.mark.parametrize("wanted", [0o600, 0o660])
-def test_a_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], umask: int, wanted: int) -> None:
+def test_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], umask: int, wanted: int) -> None:
     before = os.umask(umask)
     try:
         with listen(ListenPlace(unix=tmp_path / "socket", unix_mode=wanted)):
@@ -115,13 +115,13 @@ def test_a_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], 
 
 
 @pytest.mark.requirement("server-unix")
-def test_a_unix_socket_is_the_owners_alone_unless_told(tmp_path: Path) -> None:
+def test_unix_socket_is_the_owners_alone_by_default(tmp_path: Path) -> None:
     with listen(ListenPlace(unix=tmp_path / "socket")):
         assert mode(tmp_path / "socket") == 0o600
 
 
 @pytest.mark.requirement("server-unix")
-def test_the_umask_is_set_back_when_binding_fails(tmp_path: Path) -> None:
+def test_umask_is_set_back_when_binding_fails(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         for path in (tmp_path / "missing" / "socket", tmp_path / ("x" * 200)):
@@ -133,7 +133,7 @@ def test_the_umask_is_set_back_when_binding_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("server-unix")
-def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
+def test_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
@@ -143,7 +143,7 @@ def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("server-unix")
-def test_a_socket_that_is_listened_on_is_left_alone(tmp_path: Path) -> None:
+def test_socket_that_is_listened_on_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with listen(ListenPlace(unix=path)) as first:
         with pytest.raises(InvalidRequest):
@@ -155,7 +155,7 @@ def test_a_socket_that_is_listened_on_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("server-unix")
 @pytest.mark.parametrize("what", ["file", "directory", "link to a file", "link to a socket", "dangling link"])
-def test_what_is_no_socket_is_left_alone(tmp_path: Path, what: str) -> None:
+def test_non_socket_is_left_alone(tmp_path: Path, what: str) -> None:
     path, target = tmp_path / "place", tmp_path / "target"
     if what == "file":
         path.write_text("precious")
@@ -176,7 +176,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path: Path, what: str) -> None:
 
 
 @pytest.mark.requirement("server-unix")
-def test_a_server_answers_on_a_unix_socket(start: StartThread, cap: Token, tmp_path: Path) -> None:
+def test_server_answers_on_a_unix_socket(start: StartThread, cap: Token, tmp_path: Path) -> None:
     running = start(ListenPlace(unix=tmp_path / "socket"))
     assert running.ask("POST", GET, cap, {}).status == 200
     assert running.ask("GET", "/metrics").status == 200
@@ -184,7 +184,7 @@ def test_a_server_answers_on_a_unix_socket(start: StartThread, cap: Token, tmp_p
 
 
 @pytest.mark.requirement("server-unix")
-def test_a_server_removes_its_own_socket_and_nobody_elses(
+def test_server_removes_its_own_socket_and_nobody_elses(
     on_disk: Token, start_process: StartProcess, tmp_path: Path
 ) -> None:
     path = tmp_path / "socket"
@@ -225,7 +225,7 @@ def certificate(place: Path, name: str = "tls") -> tuple[Path, Path]:
 
 
 @pytest.mark.requirement("server-tls")
-def test_a_server_with_tls_files_speaks_tls_only(start: StartThread, cap: Token, tmp_path: Path) -> None:
+def test_server_with_tls_files_speaks_tls_only(start: StartThread, cap: Token, tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
     running = start_tls(start, cert, key)
     trusting = ssl.create_default_context(cafile=cert)
@@ -243,7 +243,7 @@ def start_tls(start: StartThread, cert: Path, key: Path) -> Address:
 
 
 @pytest.mark.requirement("server-tls")
-def test_a_client_that_does_not_know_the_certificate_is_not_fooled(start: StartThread, tmp_path: Path) -> None:
+def test_client_that_does_not_know_the_certificate_is_not_fooled(start: StartThread, tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
     address = start_tls(start, cert, key)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -277,7 +277,7 @@ def test_tls_files_that_cannot_be_used_are_named(vault: Vault, tmp_path: Path) -
 
 @pytest.mark.requirement("server-tls", "server-slow")
 @pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01"])
-def test_a_handshake_that_does_not_come_is_not_waited_for(start: StartThread, tmp_path: Path, begun: bytes) -> None:
+def test_handshake_that_does_not_come_is_not_waited_for(start: StartThread, tmp_path: Path, begun: bytes) -> None:
     cert, key = certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
     running = start(ListenPlace(port=0, tls_cert=cert, tls_key=key), trusting, head_seconds=0.5)
@@ -287,7 +287,7 @@ def test_a_handshake_that_does_not_come_is_not_waited_for(start: StartThread, tm
 
 
 @pytest.mark.requirement("server-tls", "server-logs")
-def test_a_handshake_that_fails_is_no_noise(on_disk: Token, start_process: StartProcess, tmp_path: Path) -> None:
+def test_handshake_that_fails_is_no_noise(on_disk: Token, start_process: StartProcess, tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
     server = start_process(place={"tls_cert": str(cert), "tls_key": str(key)})
     for sent in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05hello", os.urandom(500)):

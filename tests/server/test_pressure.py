@@ -39,7 +39,7 @@ def last_word(connection: Connection) -> Answer | None:
 @pytest.mark.parametrize(
     "begun", [b"", b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: local", b"\r\n"]
 )
-def test_a_head_that_does_not_come_is_not_waited_for(start: StartThread, begun: bytes) -> None:
+def test_head_that_does_not_come_is_not_waited_for(start: StartThread, begun: bytes) -> None:
     running = start(head_seconds=0.2)
     with running.connect() as connection:
         connection.send(begun)
@@ -49,7 +49,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(start: StartThread, begun: 
 
 
 @pytest.mark.requirement("server-slow")
-def test_a_head_that_dribbles_gains_no_time(start: StartThread) -> None:
+def test_head_that_dribbles_gains_no_time(start: StartThread) -> None:
     """Every byte comes soon, and the whole never does."""
     running = start(head_seconds=0.3)
     with running.connect() as connection:
@@ -59,7 +59,7 @@ def test_a_head_that_dribbles_gains_no_time(start: StartThread) -> None:
 
 
 @pytest.mark.requirement("server-slow")
-def test_the_head_of_a_later_request_is_not_waited_for_either(start: StartThread) -> None:
+def test_head_of_a_later_request_is_not_waited_for_either(start: StartThread) -> None:
     running = start(head_seconds=0.3, idle_seconds=600)
     with running.connect() as connection:
         connection.send(request("GET", "/healthz"))
@@ -78,7 +78,7 @@ def test_half_a_head_behind_a_whole_request_is_not_waited_for(start: StartThread
 
 
 @pytest.mark.requirement("server-slow")
-def test_a_body_that_does_not_come_is_too_slow(start: StartThread, cap: Token) -> None:
+def test_body_that_does_not_come_is_too_slow(start: StartThread, cap: Token) -> None:
     running = start(body_seconds=0.2)
     for begun in (b"", b'{"query"'):
         with running.connect() as connection:
@@ -88,7 +88,7 @@ def test_a_body_that_does_not_come_is_too_slow(start: StartThread, cap: Token) -
 
 
 @pytest.mark.requirement("server-slow")
-def test_a_body_that_dribbles_gains_no_time(start: StartThread, cap: Token) -> None:
+def test_body_that_dribbles_gains_no_time(start: StartThread, cap: Token) -> None:
     running = start(body_seconds=0.3)
     with running.connect() as connection:
         connection.send(request("POST", GET, cap, headers={"Content-Length": "100000"}))
@@ -108,7 +108,7 @@ def test_chunks_that_dribble_gain_no_time(start: StartThread, cap: Token) -> Non
 
 
 @pytest.mark.requirement("server-slow")
-def test_an_idle_connection_is_closed(start: StartThread) -> None:
+def test_idle_connection_is_closed(start: StartThread) -> None:
     running = start(idle_seconds=1)
     with running.connect() as connection:
         connection.send(request("GET", "/healthz"))
@@ -119,7 +119,7 @@ def test_an_idle_connection_is_closed(start: StartThread) -> None:
 @pytest.mark.requirement("server-slow")
 @pytest.mark.parametrize("cap_shown", [True, False])
 @pytest.mark.parametrize("more", [b"", b"x", b"xx"])
-def test_a_body_nobody_waits_for_holds_no_connection(
+def test_body_nobody_waits_for_holds_no_connection(
     start: StartThread, cap: Token, cap_shown: bool, more: bytes
 ) -> None:
     """The answer came before the body did; the rest of the body is not waited for."""
@@ -134,7 +134,7 @@ def test_a_body_nobody_waits_for_holds_no_connection(
 
 
 @pytest.mark.requirement("server-slow")
-def test_a_slow_peer_slows_nobody_else(start: StartThread, cap: Token) -> None:
+def test_slow_peer_slows_nobody_else(start: StartThread, cap: Token) -> None:
     running = start(body_seconds=NEVER, head_seconds=NEVER)
     with ExitStack() as stack:
         for begun in (request("POST", GET, cap, headers={"Content-Length": "100"}), b"GET /") * 50:
@@ -143,7 +143,7 @@ def test_a_slow_peer_slows_nobody_else(start: StartThread, cap: Token) -> None:
 
 
 @pytest.mark.requirement("server-slow")
-def test_a_peer_that_does_not_read_is_not_waited_for(start: StartThread) -> None:
+def test_peer_that_does_not_read_is_not_waited_for(start: StartThread) -> None:
     """Answers that nobody takes: the connection ends by itself, though nobody needs its place."""
     running = start(idle_seconds=1, head_seconds=1, body_seconds=1)
     with running.connect() as connection:
@@ -153,7 +153,7 @@ def test_a_peer_that_does_not_read_is_not_waited_for(start: StartThread) -> None
 
 
 @pytest.mark.requirement("server-slow", "server-logs")
-def test_a_peer_that_leaves_before_its_answers_is_no_error(on_disk: Token, start_process: StartProcess) -> None:
+def test_peer_that_leaves_before_its_answers_is_no_error(on_disk: Token, start_process: StartProcess) -> None:
     server = start_process()
     for asked in (request("GET", "/openapi.json"), request("POST", GET, on_disk, {})):
         for _ in range(20):
@@ -220,7 +220,7 @@ def test_two_thousand_idle_connections_do_not_keep_a_good_client_out(start: Star
 
 
 @pytest.mark.requirement("server-connections")
-def test_the_place_of_a_connection_that_ends_is_free_again(start: StartThread) -> None:
+def test_place_of_a_connection_that_ends_is_free_again(start: StartThread) -> None:
     running = start(connections=5, head_seconds=0.3)
     with idle_connections(running, 5) as idle:
         for connection in idle:
@@ -309,7 +309,7 @@ def test_garbage_leaves_nothing_in_memory(on_disk: Token, start_process: StartPr
     ],
     ids=["trailers", "chunks", "body of a get", "chunk extension"],
 )
-def test_an_endless_request_takes_no_endless_memory(
+def test_endless_request_takes_no_endless_memory(
     on_disk: Token, start_process: StartProcess, head: bytes, drop: bytes
 ) -> None:
     """64 MiB behind a request that was answered long ago, or never will be: at most 16 MiB are held, or it hangs up."""

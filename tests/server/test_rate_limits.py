@@ -44,7 +44,7 @@ def bob(vault: Vault) -> Token:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+def test_bucket_gives_its_burst_and_then_its_rate() -> None:
     buckets = Buckets(rate=2, burst_seconds=3)
     taken = 0
     while not buckets.wait("a", now=100):
@@ -57,7 +57,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_bucket_refills_to_its_burst_and_no_further() -> None:
+def test_bucket_refills_to_its_burst_and_no_further() -> None:
     buckets = Buckets(rate=1, burst_seconds=2)
     for now in (0.0, 10_000.0):
         taken = 0
@@ -88,7 +88,7 @@ def test_buckets_do_not_share() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_cost_counts_as_so_many_requests() -> None:
+def test_cost_counts_as_so_many_requests() -> None:
     one, many = Buckets(1, 100), Buckets(1, 100)
     one.take("a", 0, cost=50)
     for _ in range(50):
@@ -129,7 +129,7 @@ def test_no_rate_is_no_limit_of_time_either() -> None:
 
 
 @pytest.mark.requirement("server-rates", "server-memory")
-def test_the_number_of_buckets_is_bounded_and_the_oldest_go_first() -> None:
+def test_number_of_buckets_is_bounded_and_the_oldest_go_first() -> None:
     buckets = Buckets(rate=0.001, burst_seconds=0, held=100)
     for number in range(10_000):
         buckets.take("busy", 0)
@@ -144,7 +144,7 @@ def test_the_number_of_buckets_is_bounded_and_the_oldest_go_first() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_holder_beyond_its_rate_is_told_when_to_come_again(start: StartThread, cap: Token) -> None:
+def test_holder_beyond_its_rate_is_told_when_to_come_again(start: StartThread, cap: Token) -> None:
     running = start(**SLOW)
     assert statuses(running, cap, 4) == [200] * 4
     answer = running.ask("POST", GET, cap, {})
@@ -214,7 +214,7 @@ def test_caps_of_one_scope_share_no_rate_unless_one_was_renewed_from_the_other(
         ("/v1/status", {}, 403),
     ],
 )
-def test_what_ends_in_a_refusal_counts_as_well(
+def test_refused_request_counts_as_well(
     start: StartThread, cap: Token, path: str, body: dict[str, object], status: int
 ) -> None:
     """Each of them is an entry in the log: they may not be free."""
@@ -234,7 +234,7 @@ def test_garbage_in_a_holders_name_costs_the_holder_nothing(start: StartThread, 
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_request_beyond_the_rate_is_not_carried_out_nor_logged(start: StartThread, cap: Token, vault: Vault) -> None:
+def test_request_beyond_the_rate_is_not_carried_out_nor_logged(start: StartThread, cap: Token, vault: Vault) -> None:
     running = start(**SLOW)
     put = {"lines": [{"text": "x", "namespace": "work"}]}
     answers = [running.ask("POST", "/v1/memory/put", cap, put).status for _ in range(10)]
@@ -272,7 +272,7 @@ def test_time_that_a_caps_calls_took_beside_the_loop_is_the_holders(
 
 @pytest.mark.requirement("server-rates")
 @pytest.mark.parametrize("bad", [None, "garbage"])
-def test_an_address_whose_caps_fail_beyond_its_rate_is_told_when_to_come_again(
+def test_address_whose_caps_fail_beyond_its_rate_is_told_when_to_come_again(
     start: StartThread, bad: str | None
 ) -> None:
     running = start(**SLOW_ADDRESS)
@@ -285,7 +285,7 @@ def test_an_address_whose_caps_fail_beyond_its_rate_is_told_when_to_come_again(
 @pytest.mark.requirement("server-rates", "server-unix")
 @pytest.mark.parametrize("is_unix", [True, False])
 @pytest.mark.parametrize("bad", [None, "garbage", "revoked", "broken"])
-def test_a_peer_whose_caps_fail_costs_nobody_elses_valid_cap_anything(
+def test_peer_whose_caps_fail_costs_nobody_elses_valid_cap_anything(
     start: StartThread, vault: Vault, cap: Token, tmp_path: Path, is_unix: bool, bad: str | None
 ) -> None:
     running = start(ListenPlace(unix=tmp_path / "socket") if is_unix else None, **SLOW_ADDRESS)
@@ -301,7 +301,7 @@ def test_a_peer_whose_caps_fail_costs_nobody_elses_valid_cap_anything(
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_valid_cap_is_never_charged_to_its_address(start: StartThread, cap: Token) -> None:
+def test_valid_cap_is_never_charged_to_its_address(start: StartThread, cap: Token) -> None:
     running = start(**SLOW_ADDRESS)
     assert statuses(running, cap, 30) == [200] * 30
     assert running.ask("POST", GET, cap, {"namespaces": ["nowhere"]}).status == 403
@@ -310,9 +310,7 @@ def test_a_valid_cap_is_never_charged_to_its_address(start: StartThread, cap: To
 
 @pytest.mark.requirement("server-rates", "server-logs")
 @pytest.mark.parametrize("headers", [{}, {"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_what_is_no_route_or_no_host_of_ours_is_charged_to_its_address(
-    start: StartThread, headers: dict[str, str]
-) -> None:
+def test_unknown_route_or_host_is_charged_to_its_address(start: StartThread, headers: dict[str, str]) -> None:
     running = start(**SLOW_ADDRESS)
     found = [running.ask("GET", "/nowhere", headers=headers).status for _ in range(13)]
     assert set(found[:11]) <= {404, 421, 403}
@@ -347,7 +345,7 @@ def test_beyond_its_rate_nothing_of_a_body_is_waited_for_without_a_valid_cap(sta
 
 
 @pytest.mark.requirement("server-rates", "server-audit")
-def test_a_cap_that_is_refused_beyond_its_addresss_rate_is_on_record(start: StartThread, vault: Vault) -> None:
+def test_cap_that_is_refused_beyond_its_addresss_rate_is_on_record(start: StartThread, vault: Vault) -> None:
     running, token = start(**SLOW_ADDRESS), bob(vault)
     vault.revoke(token)
     size = vault.audit.size()
@@ -388,7 +386,7 @@ def forwarded(running: Running, address: str, path: str = "/openapi.json") -> An
 
 
 @pytest.mark.requirement("server-rates")
-def test_an_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
+def test_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
     running = start(**SLOW_ADDRESS)
     found = [forwarded(running, f"192.0.2.{number}").status for number in range(12)]
     assert found == [200] * 11 + [429]

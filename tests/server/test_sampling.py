@@ -38,7 +38,7 @@ def test_lines_of_one_outcome_have_a_rate_and_the_rest_is_counted(caplog: pytest
 
 @pytest.mark.requirement("server-log-bound", "server-logs")
 @pytest.mark.parametrize("log_requests", [True, False])
-def test_a_flood_without_a_cap_does_not_fill_the_servers_log(
+def test_flood_without_a_cap_does_not_fill_the_servers_log(
     on_disk: Token, start_process: StartProcess, log_requests: bool
 ) -> None:
     server = start_process(log_requests=log_requests)
@@ -68,7 +68,7 @@ def test_a_flood_without_a_cap_does_not_fill_the_servers_log(
 
 
 @pytest.mark.requirement("audit-refusals", "server-audit")
-def test_a_revoked_cap_does_not_fill_the_audit_log(start: StartThread, vault: Vault) -> None:
+def test_revoked_cap_does_not_fill_the_audit_log(start: StartThread, vault: Vault) -> None:
     running = start()
     token = vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
     vault.revoke(token)
@@ -87,7 +87,7 @@ def test_a_revoked_cap_does_not_fill_the_audit_log(start: StartThread, vault: Va
 
 
 @pytest.mark.requirement("server-log-bound")
-def test_a_line_that_counts_is_json_like_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_that_counts_is_json_like_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     json_log.to_stderr()
     sample = Sample()
     for _ in range(MOST + 5):

@@ -99,7 +99,7 @@ def test_with_an_invalid_cap_every_answer_is_a_documented_refusal(
 @pytest.mark.requirement("server-openapi")
 @OPEN.parametrize()
 @SMALL
-def test_what_needs_no_cap_answers_as_documented(case: Case[Any], served: Running) -> None:
+def test_route_without_a_cap_answers_as_documented(case: Case[Any], served: Running) -> None:
     case.call_and_validate(base_url=url(served), checks=CHOSEN)
 
 

@@ -102,7 +102,7 @@ def test_idle_and_half_sent_requests_do_not_keep_a_server_from_stopping(
 
 
 @pytest.mark.requirement("server-stop")
-def test_a_stopped_server_has_closed_its_vault_and_said_so(
+def test_stopped_server_has_closed_its_vault_and_said_so(
     on_disk: Token, start_process: StartProcess, tmp_path: Path
 ) -> None:
     server = start_process()
@@ -113,7 +113,7 @@ def test_a_stopped_server_has_closed_its_vault_and_said_so(
 
 
 @pytest.mark.requirement("server-stop")
-def test_a_server_that_stops_takes_no_new_connections(on_disk: Token, start_process: StartProcess) -> None:
+def test_server_that_stops_takes_no_new_connections(on_disk: Token, start_process: StartProcess) -> None:
     server = start_process(stop_seconds=30)
     whole = putting(on_disk, str(ULID()), 1)
     with server.connect() as flight:

@@ -41,7 +41,7 @@ def counted(server: Running | Child, outcome: str) -> float:
 
 
 @pytest.mark.requirement("server-ready")
-def test_a_server_without_its_keys_is_not_ready_but_healthy(start: StartThread, tmp_path: Path) -> None:
+def test_server_without_its_keys_is_not_ready_but_healthy(start: StartThread, tmp_path: Path) -> None:
     running = start()
     shutil.rmtree(tmp_path / "keys")
     for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_server_without_its_keys_is_not_ready_but_healthy(start: StartThread, 
 
 
 @pytest.mark.requirement("server-ready")
-def test_a_server_without_its_store_is_not_ready_but_healthy(start: StartThread, vault: Vault, cap: Token) -> None:
+def test_server_without_its_store_is_not_ready_but_healthy(start: StartThread, vault: Vault, cap: Token) -> None:
     running = start()
     vault._state.store.close()
     assert running.ask("GET", "/readyz").outcome == (503, "store_unavailable")
@@ -61,7 +61,7 @@ def test_a_server_without_its_store_is_not_ready_but_healthy(start: StartThread,
 
 
 @pytest.mark.requirement("server-ready")
-def test_a_server_whose_log_was_cut_is_not_ready(
+def test_server_whose_log_was_cut_is_not_ready(
     start: StartThread, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running, head = start(), vault._state.store.head()
@@ -77,7 +77,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("server-ready")
-def test_a_server_that_has_all_it_needs_is_ready(start: StartThread) -> None:
+def test_server_that_has_all_it_needs_is_ready(start: StartThread) -> None:
     running = start()
     assert running.ask("GET", "/readyz").json == {"status": "ready"}
     assert running.ask("GET", "/healthz").json == {"status": "ok"}
@@ -105,7 +105,7 @@ def test_figures_are_for_this_machine_only(start: StartThread, cap: Token) -> No
 
 
 @pytest.mark.requirement("server-metrics")
-def test_a_peer_cannot_say_that_it_is_this_machine(start: StartThread) -> None:
+def test_peer_cannot_say_that_it_is_this_machine(start: StartThread) -> None:
     """A proxy adds the address that it saw behind whatever the peer has written, and that one counts."""
     running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)))
     for said in ("127.0.0.1, ", "::1, ", "localhost, ", "127.0.0.1, 127.0.0.1, ", ", "):
@@ -147,7 +147,7 @@ def test_every_refusal_of_the_protocol_is_shaped_and_none_makes_a_new_label(star
 
 
 @pytest.mark.requirement("server-metrics")
-def test_the_vaults_own_figures_are_there(start: StartThread, cap: Token) -> None:
+def test_vaults_own_figures_are_there(start: StartThread, cap: Token) -> None:
     running = start()
     for _ in range(3):
         running.ask("POST", PUT, cap, LINE)
@@ -168,7 +168,7 @@ def test_the_vaults_own_figures_are_there(start: StartThread, cap: Token) -> Non
 
 
 @pytest.mark.requirement("server-metrics")
-def test_the_time_of_each_op_is_counted(start: StartThread, cap: Token) -> None:
+def test_time_of_each_op_is_counted(start: StartThread, cap: Token) -> None:
     running = start()
     running.ask("POST", PUT, cap, LINE)
     counts = {labels: value for (name, labels), value in figures(running).items() if name.endswith("seconds_count")}
@@ -180,7 +180,7 @@ def test_the_time_of_each_op_is_counted(start: StartThread, cap: Token) -> None:
 
 @pytest.mark.requirement("server-request-id")
 @pytest.mark.parametrize("given", ["a", "A-b.c_9", "0" * 64])
-def test_a_request_id_is_taken_returned_and_logged(start: StartThread, vault: Vault, cap: Token, given: str) -> None:
+def test_request_id_is_taken_returned_and_logged(start: StartThread, vault: Vault, cap: Token, given: str) -> None:
     running, size = start(), vault.audit.size()
     answer = running.ask("POST", GET, cap, {}, headers={"X-Request-Id": given})
     assert answer.headers["x-request-id"] == given
@@ -189,7 +189,7 @@ def test_a_request_id_is_taken_returned_and_logged(start: StartThread, vault: Va
 
 @pytest.mark.requirement("server-request-id")
 @pytest.mark.parametrize("given", ["", " ", "a b", "a" * 65, "a/b", "a:b", "caf\xe9", "<script>", "a\tb", "a,b", '"a"'])
-def test_a_malformed_request_id_is_replaced(start: StartThread, vault: Vault, cap: Token, given: str) -> None:
+def test_malformed_request_id_is_replaced(start: StartThread, vault: Vault, cap: Token, given: str) -> None:
     running, size = start(), vault.audit.size()
     answers = [running.ask("POST", GET, cap, {}, headers={"X-Request-Id": given}) for _ in range(2)]
     made = [answer.headers["x-request-id"] for answer in answers]
@@ -301,7 +301,7 @@ def test_each_line_of_the_log_is_one_json_object(on_disk: Token, start_process: 
 
 
 @pytest.mark.requirement("server-logs")
-def test_a_defect_is_named_by_its_kind_alone(
+def test_defect_is_named_by_its_kind_alone(
     start: StartThread, vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever a foreign exception says stays where it is: not in the answer, not in the log, not on stderr."""

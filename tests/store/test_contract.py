@@ -360,10 +360,10 @@ class KeepsVersions(_Careless):
 
 
 BROKEN: list[tuple[type[FakeStore], Callable[[StoreContract], None]]] = [
-    (HidesTombstones, StoreContract.test_a_deleted_name_stays_taken_for_ever),
-    (ListsNoTombstones, StoreContract.test_a_list_is_in_name_order_and_holds_tombstones),
-    (ListsBackwards, StoreContract.test_a_list_is_in_name_order_and_holds_tombstones),
-    (ListsAnyCase, StoreContract.test_a_prefix_means_its_own_letters_and_no_others),
+    (HidesTombstones, StoreContract.test_deleted_name_stays_taken_for_ever),
+    (ListsNoTombstones, StoreContract.test_list_is_in_name_order_and_holds_tombstones),
+    (ListsBackwards, StoreContract.test_list_is_in_name_order_and_holds_tombstones),
+    (ListsAnyCase, StoreContract.test_prefix_means_its_own_letters_and_no_others),
     (ListsFromAfter, StoreContract.test_after_names_where_a_list_goes_on),
     (ListsWithoutLimit, StoreContract.test_pages_of_any_size_give_every_object_once),
     (WritesAnythingOutsideTheLog, StoreContract.test_nothing_but_derived_data_is_written_outside_the_log),
@@ -372,36 +372,36 @@ BROKEN: list[tuple[type[FakeStore], Callable[[StoreContract], None]]] = [
     (ChangesWithBodies, StoreContract.test_changes_come_once_per_object_and_with_tombstones),
     (ChangesWithoutTombstones, StoreContract.test_changes_come_once_per_object_and_with_tombstones),
     (ChangesInNameOrder, StoreContract.test_changes_come_in_commit_order_at_their_versions),
-    (ReusesDeletedNames, StoreContract.test_a_deleted_name_stays_taken_for_ever),
+    (ReusesDeletedNames, StoreContract.test_deleted_name_stays_taken_for_ever),
     (ReusesVersions, StoreContract.test_versions_of_purged_objects_are_not_given_out_again),
-    (LogsNothing, StoreContract.test_the_head_is_the_tree_over_all_entries),
-    (SignsNothing, StoreContract.test_the_head_is_the_tree_over_all_entries),
-    (AppliesUntilOneIsLost, StoreContract.test_a_condition_known_to_be_broken_writes_nothing),
-    (NeverLooksAgain, StoreContract.test_a_commit_as_of_what_another_has_changed_since_is_stale),
-    (AlwaysStale, StoreContract.test_a_commit_as_of_what_is_still_so_is_made),
-    (AcceptsAnyClock, StoreContract.test_a_clock_far_behind_is_refused),
-    (AcceptsAnyClock, StoreContract.test_an_accepted_clock_is_the_latest),
-    (TurnsTheClockBack, StoreContract.test_a_clock_within_the_leeway_does_not_turn_the_log_back),
+    (LogsNothing, StoreContract.test_head_is_the_tree_over_all_entries),
+    (SignsNothing, StoreContract.test_head_is_the_tree_over_all_entries),
+    (AppliesUntilOneIsLost, StoreContract.test_condition_known_to_be_broken_writes_nothing),
+    (NeverLooksAgain, StoreContract.test_commit_as_of_what_another_has_changed_since_is_stale),
+    (AlwaysStale, StoreContract.test_commit_as_of_what_is_still_so_is_made),
+    (AcceptsAnyClock, StoreContract.test_clock_far_behind_is_refused),
+    (AcceptsAnyClock, StoreContract.test_accepted_clock_is_the_latest),
+    (TurnsTheClockBack, StoreContract.test_clock_within_the_leeway_does_not_turn_the_log_back),
     (ArchivesHashesToo, StoreContract.test_archived_entries_leave_their_hashes),
     (ArchivesNothing, StoreContract.test_archived_entries_leave_their_hashes),
     (StopsTooLate, StoreContract.test_entries_come_from_start_up_to_stop),
     (TakesAnyKey, StoreContract.test_other_keys_are_refused_and_open_nothing),
     (WritesWithoutKeys, StoreContract.test_without_keys_nothing_can_be_written),
-    (NeverCloses, StoreContract.test_a_closed_store_answers_nothing),
-    (ForgetsTheHead, StoreContract.test_the_head_is_the_tree_over_all_entries),
+    (NeverCloses, StoreContract.test_closed_store_answers_nothing),
+    (ForgetsTheHead, StoreContract.test_head_is_the_tree_over_all_entries),
     (NeverLooks, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
     (LooksOnceOnly, StoreContract.test_what_another_process_changed_or_deleted_is_seen_at_the_next_look),
-    (ForgetsAChange, StoreContract.test_a_commit_in_several_scopes_shows_in_each),
-    (SkipsWhatItOvertook, StoreContract.test_a_change_that_an_own_commit_overtook_is_found_all_the_same),
+    (ForgetsAChange, StoreContract.test_commit_in_several_scopes_shows_in_each),
+    (SkipsWhatItOvertook, StoreContract.test_change_that_an_own_commit_overtook_is_found_all_the_same),
     (ReadsOwnWritesLater, StoreContract.test_own_writes_are_read_at_once_without_a_look),
     (LosesOwnWritesInALook, StoreContract.test_own_writes_outlast_the_looks_of_other_threads),
     (NumbersTurnBack, StoreContract.test_numbers_of_a_scope_grow_with_every_change),
-    (NumbersTurnBack, StoreContract.test_a_commit_in_one_scope_ends_at_its_latest_number),
+    (NumbersTurnBack, StoreContract.test_commit_in_one_scope_ends_at_its_latest_number),
     (TooFewVersions, StoreContract.test_versions_are_the_version_of_each_scope_in_turn),
     (ScopeOfEachName, StoreContract.test_one_actor_is_followed_in_one_scope),
-    (SaysItIsNotWhole, StoreContract.test_a_store_says_what_it_promises),
-    (KeepsVersions, StoreContract.test_a_changed_object_has_another_version),
-    (AppliesUntilOneIsLost, StoreContract.test_a_commit_lost_to_another_process_writes_nothing),
+    (SaysItIsNotWhole, StoreContract.test_store_says_what_it_promises),
+    (KeepsVersions, StoreContract.test_changed_object_has_another_version),
+    (AppliesUntilOneIsLost, StoreContract.test_commit_lost_to_another_process_writes_nothing),
 ]
 
 
@@ -417,7 +417,7 @@ class BrokenStores(FakeStores):
 
 @pytest.mark.requirement("store-contract")
 @pytest.mark.parametrize(("kind", "promise"), BROKEN, ids=lambda one: one.__name__)
-def test_a_broken_promise_is_noticed(kind: type[FakeStore], promise: Callable[[StoreContract], None]) -> None:
+def test_broken_promise_is_noticed(kind: type[FakeStore], promise: Callable[[StoreContract], None]) -> None:
     def run(store: type[FakeStore]) -> None:
         stores = BrokenStores(store)
 
@@ -452,7 +452,7 @@ class Whole(StoreContract):
 
 
 @pytest.mark.requirement("store-contract")
-def test_a_suite_has_the_tests_that_its_properties_call_for_and_no_others() -> None:
+def test_suite_has_the_tests_that_its_properties_call_for_and_no_others() -> None:
     asked = {name: vars(getattr(StoreContract, name)).get("only", {}) for name in StoreContract.asked()}
     for suite in (Whole, Parted):
         wanted = {name for name, want in asked.items() if all(getattr(suite, one) is want[one] for one in want)}
@@ -464,7 +464,7 @@ def test_a_suite_has_the_tests_that_its_properties_call_for_and_no_others() -> N
 
 
 @pytest.mark.requirement("store-contract")
-def test_a_test_that_a_property_rules_out_is_not_collected_and_not_skipped() -> None:
+def test_test_that_a_property_rules_out_is_not_collected_and_not_skipped() -> None:
     class Copies(StoreContract):
         copies = False
 
@@ -473,7 +473,7 @@ def test_a_test_that_a_property_rules_out_is_not_collected_and_not_skipped() -> 
             pass
 
     assert "test_own" in Copies.asked()
-    assert Copies.test_a_copy_says_how_far_it_is is None
+    assert Copies.test_copy_says_how_far_it_is is None
 
 
 class NamesUsed(FakeStore):

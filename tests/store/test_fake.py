@@ -53,7 +53,7 @@ def _as(value: object) -> Any:
         lambda store: store.commit([b"e"], [], _as(0.5)),
     ],
 )
-def test_a_wrong_type_is_refused(store: FakeStore, call: Callable[[FakeStore], object]) -> None:
+def test_wrong_type_is_refused(store: FakeStore, call: Callable[[FakeStore], object]) -> None:
     before = everything(store)
     with pytest.raises(TypeError):
         call(store)
@@ -61,7 +61,7 @@ def test_a_wrong_type_is_refused(store: FakeStore, call: Callable[[FakeStore], o
 
 
 @pytest.mark.parametrize("name", ["", "/", "/things", "things/", "things//a", "a b", "ä", "a\n"])
-def test_a_malformed_name_is_refused(store: FakeStore, name: str) -> None:
+def test_malformed_name_is_refused(store: FakeStore, name: str) -> None:
     with pytest.raises(ValueError):
         store.get(name)
     with pytest.raises(ValueError):
@@ -83,12 +83,12 @@ def test_effects_without_a_log_entry_are_refused(store: FakeStore, effects: list
     assert everything(store) == before
 
 
-def test_a_purge_that_cuts_a_segment_is_refused(store: FakeStore) -> None:
+def test_purge_that_cuts_a_segment_is_refused(store: FakeStore) -> None:
     with pytest.raises(ValueError):
         store.commit([b"e"], [PutNew("b/1", b""), Purge("thin")], NOW)
 
 
-def test_a_call_that_fails_before_does_nothing(store: FakeStore, faults: Faults) -> None:
+def test_call_that_fails_before_does_nothing(store: FakeStore, faults: Faults) -> None:
     before = everything(store)
     faults.before("commit")
     with pytest.raises(AuditUnavailable):
@@ -97,7 +97,7 @@ def test_a_call_that_fails_before_does_nothing(store: FakeStore, faults: Faults)
     store.commit([b"e"], [PutNew("things/b", b"")], NOW)
 
 
-def test_a_call_that_fails_after_has_done_everything(store: FakeStore, stores: FakeStores, faults: Faults) -> None:
+def test_call_that_fails_after_has_done_everything(store: FakeStore, stores: FakeStores, faults: Faults) -> None:
     faults.after("commit")
     with pytest.raises(AuditUnavailable):
         store.commit([b"e"], [PutNew("things/b", b"b")], NOW)
@@ -107,7 +107,7 @@ def test_a_call_that_fails_after_has_done_everything(store: FakeStore, stores: F
     assert again.head().size == 2
 
 
-def test_the_nth_call_fails_and_no_other(store: FakeStore, faults: Faults) -> None:
+def test_nth_call_fails_and_no_other(store: FakeStore, faults: Faults) -> None:
     faults.before("get", 3)
     outcomes: list[bool] = []
     for _ in range(5):
@@ -121,13 +121,13 @@ def test_the_nth_call_fails_and_no_other(store: FakeStore, faults: Faults) -> No
     assert faults.calls["get"] == 5
 
 
-def test_a_fault_raises_the_error_it_was_given(store: FakeStore, faults: Faults) -> None:
+def test_fault_raises_the_error_it_was_given(store: FakeStore, faults: Faults) -> None:
     faults.before("get", error=Tampered)
     with pytest.raises(Tampered):
         store.get("things/a")
 
 
-def test_what_is_down_stays_down_until_cleared(store: FakeStore, faults: Faults) -> None:
+def test_store_that_is_down_stays_down_until_cleared(store: FakeStore, faults: Faults) -> None:
     faults.down("commit")
     faults.before("get", 2)
     for _ in range(3):
@@ -139,13 +139,13 @@ def test_what_is_down_stays_down_until_cleared(store: FakeStore, faults: Faults)
     assert store.commit([b"e"], [], NOW).first == 1
 
 
-def test_a_fault_for_an_unknown_method_is_refused(faults: Faults) -> None:
+def test_fault_for_an_unknown_method_is_refused(faults: Faults) -> None:
     for plan in (faults.before, faults.after, faults.down):
         with pytest.raises(ValueError):
             plan("comit")
 
 
-def test_a_creation_can_fail_before_and_after() -> None:
+def test_creation_can_fail_before_and_after() -> None:
     for after in (False, True):
         stores = FakeStores()
         (stores.faults.after if after else stores.faults.before)("create")
@@ -154,14 +154,14 @@ def test_a_creation_can_fail_before_and_after() -> None:
         assert ("here" in stores.disks) is after
 
 
-def test_a_busy_disk_is_not_scrubbed(store: FakeStore) -> None:
+def test_busy_disk_is_not_scrubbed(store: FakeStore) -> None:
     store.disk.busy = True
     assert store.scrub() is False
     store.disk.busy = False
     assert store.scrub() is True
 
 
-def test_a_forged_head_is_noticed_at_the_next_write(store: FakeStore) -> None:
+def test_forged_head_is_noticed_at_the_next_write(store: FakeStore) -> None:
     store.disk.head = type(store.disk.head)(1, bytes(32), NOW, store.disk.head.mac)
     with pytest.raises(Tampered):
         store.commit([b"e"], [], NOW)

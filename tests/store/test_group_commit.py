@@ -102,7 +102,7 @@ def test_commits_of_32_threads_take_two_transactions(store: SqliteStore) -> None
 
 
 @pytest.mark.requirement("store-group")
-def test_a_bad_request_fails_alone_in_its_group(store: SqliteStore) -> None:
+def test_bad_request_fails_alone_in_its_group(store: SqliteStore) -> None:
     held = Held(store._group, 5)
     calls: list[Callable[[], object]] = [
         lambda: store.commit([b"0"], [PutNew("things/0", b"")], NOW),
@@ -131,7 +131,7 @@ def test_of_two_in_one_group_that_want_one_name_one_is_told(store: SqliteStore) 
 
 
 @pytest.mark.requirement("store-group", "audit-closed")
-def test_what_the_leader_meets_reaches_everyone_of_its_group(store: SqliteStore) -> None:
+def test_error_of_the_leader_reaches_everyone_of_its_group(store: SqliteStore) -> None:
     held = Held(store._group, 3)
     write = held._write
 
@@ -152,7 +152,7 @@ def test_what_the_leader_meets_reaches_everyone_of_its_group(store: SqliteStore)
 
 
 @pytest.mark.requirement("store-group")
-def test_a_leader_that_is_interrupted_tells_its_group(store: SqliteStore) -> None:
+def test_leader_that_is_interrupted_tells_its_group(store: SqliteStore) -> None:
     held = Held(store._group, 2)
     write = held._write
 
@@ -182,7 +182,7 @@ class _Interrupted(BaseException):
 
 
 @pytest.mark.requirement("store-group")
-def test_a_waiting_thread_that_is_interrupted_does_not_stop_the_others() -> None:
+def test_waiting_thread_that_is_interrupted_does_not_stop_the_others() -> None:
     writing, gone = threading.Event(), threading.Event()
     queued = Queue(2)
     written: list[int] = []

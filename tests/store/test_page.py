@@ -47,7 +47,7 @@ def metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
 
 @pytest.mark.requirement("store-contract", "project-docs")
 @pytest.mark.parametrize("name", TESTS)
-def test_the_example_passes_the_suite(metered: ModuleType, name: str) -> None:
+def test_example_passes_the_suite(metered: ModuleType, name: str) -> None:
     assert issubclass(metered.TestMeteredStore, StoreContract)
     contract = metered.TestMeteredStore()
     contract.setup_method()
@@ -58,7 +58,7 @@ def test_the_example_passes_the_suite(metered: ModuleType, name: str) -> None:
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_example_carries_a_vault_once_registered(metered: ModuleType, tmp_path: Path) -> None:
+def test_example_carries_a_vault_once_registered(metered: ModuleType, tmp_path: Path) -> None:
     with strongroom.create(f"metered://{tmp_path / 'vault'}", keys=FileKeys(tmp_path / "keys")) as vault:
         cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"])
         vault.memory(cap).put("Trip to Chengdu")
@@ -69,7 +69,7 @@ def test_the_example_carries_a_vault_once_registered(metered: ModuleType, tmp_pa
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_page_names_every_method_of_the_contract() -> None:
+def test_page_names_every_method_of_the_contract() -> None:
     text = PAGE.read_text()
     for protocol in (Backend, Store):
         methods = [name for name in vars(protocol) if not name.startswith("_")]

@@ -66,7 +66,7 @@ def test_every_connection_has_its_pragmas(store: SqliteStore) -> None:
 
 @pytest.mark.requirement("store-pragmas")
 @pytest.mark.parametrize("name", [name for name, _ in sqlite_schema.PRAGMAS])
-def test_a_pragma_that_does_not_take_refuses_the_connection(
+def test_pragma_that_does_not_take_refuses_the_connection(
     store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     class Deaf(apsw.Connection):
@@ -81,7 +81,7 @@ def test_a_pragma_that_does_not_take_refuses_the_connection(
 
 
 @pytest.mark.requirement("store-pragmas")
-def test_a_database_that_left_wal_mode_is_brought_back(place: Path) -> None:
+def test_database_that_left_wal_mode_is_brought_back(place: Path) -> None:
     _create(place).close()
     with _sql(place) as connection:
         connection.execute("PRAGMA journal_mode = delete")
@@ -105,7 +105,7 @@ def test_every_directory_made_above_a_vault_is_for_the_owner_alone_whatever_the_
     assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o755
 
 
-def test_a_vault_below_a_file_or_a_broken_link_is_refused(tmp_path: Path) -> None:
+def test_vault_below_a_file_or_a_broken_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "link"):
@@ -131,7 +131,7 @@ def test_nobody_else_can_read_the_files_whatever_the_umask(place: Path) -> None:
 # Making one.
 
 
-def test_a_creation_that_fails_half_way_leaves_no_vault_and_no_draft(
+def test_creation_that_fails_half_way_leaves_no_vault_and_no_draft(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill = SqliteStore._fill
@@ -147,13 +147,13 @@ def test_a_creation_that_fails_half_way_leaves_no_vault_and_no_draft(
     _create(place).close()
 
 
-def test_a_draft_whose_journal_cannot_be_written_back_is_no_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draft_whose_journal_cannot_be_written_back_is_no_vault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteStore, "scrub", lambda _: False)
     assert reason_of(lambda: _create(place)) == "store_unavailable"
     assert reason_of(lambda: _open(place)) == "vault_missing"
 
 
-def test_a_new_vault_is_whole_without_any_journal(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_vault_is_whole_without_any_journal(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     link = os.link
 
@@ -180,7 +180,7 @@ def _fill_and_wait(pipe: Connection, place: Path) -> None:
     _create(place)
 
 
-def test_a_creator_that_is_killed_leaves_no_vault(place: Path) -> None:
+def test_creator_that_is_killed_leaves_no_vault(place: Path) -> None:
     creator = Process(_fill_and_wait, place)
     assert creator.pipe.recv() == "filled"
     creator.kill()
@@ -238,7 +238,7 @@ def test_of_two_processes_that_create_one_wins_and_the_other_is_told(tmp_path: P
 
 
 @pytest.mark.requirement("bad-vault", "store-missing-broken")
-def test_a_file_in_place_of_the_directory_is_neither_a_vault_nor_replaced(place: Path) -> None:
+def test_file_in_place_of_the_directory_is_neither_a_vault_nor_replaced(place: Path) -> None:
     place.write_text("something else")
     assert reason_of(lambda: _open(place)) == "vault_missing"
     assert reason_of(lambda: _create(place)) == "store_unavailable"
@@ -247,7 +247,7 @@ def test_a_file_in_place_of_the_directory_is_neither_a_vault_nor_replaced(place:
 
 @pytest.mark.requirement("bad-vault", "store-missing-broken")
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"a text file\n" * 500, bytes(8192)])
-def test_a_file_that_is_no_database_is_tampered_and_left_alone(place: Path, content: bytes) -> None:
+def test_file_that_is_no_database_is_tampered_and_left_alone(place: Path, content: bytes) -> None:
     place.mkdir()
     (place / "vault.db").write_bytes(content)
     assert reason_of(lambda: _open(place)) == "tampered"
@@ -256,7 +256,7 @@ def test_a_file_that_is_no_database_is_tampered_and_left_alone(place: Path, cont
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the open files in /proc")
-def test_a_vault_that_does_not_open_leaves_no_file_open(place: Path) -> None:
+def test_vault_that_does_not_open_leaves_no_file_open(place: Path) -> None:
     place.mkdir()
     (place / "vault.db").write_bytes(b"a text file\n" * 500)
     assert reason_of(lambda: _open(place)) == "tampered"
@@ -282,7 +282,7 @@ def _files_open_below(place: Path) -> list[str]:
 # Forks and closing.
 
 
-def test_a_forked_child_has_to_open_again(store: SqliteStore, place: Path) -> None:
+def test_forked_child_has_to_open_again(store: SqliteStore, place: Path) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.get("vault/format"),
         lambda: store.commit([b"e"], [], NOW),
@@ -294,7 +294,7 @@ def test_a_forked_child_has_to_open_again(store: SqliteStore, place: Path) -> No
     assert store.commit([b"parent"], [], NOW).first == 2
 
 
-def test_a_forked_child_cannot_let_go_of_its_parents_lock(store: SqliteStore, place: Path) -> None:
+def test_forked_child_cannot_let_go_of_its_parents_lock(store: SqliteStore, place: Path) -> None:
     other = os.open(place / "vault.lock", os.O_RDWR)
     try:
         with store._lock:
@@ -384,7 +384,7 @@ def _hold(pipe: Connection, place: Path, what: str) -> None:
 
 @pytest.mark.requirement("store-crash", "audit-closed")
 @pytest.mark.parametrize("what", ["lock", "turn", "transaction"])
-def test_a_stopped_holder_is_named_and_a_killed_one_leaves_nothing(
+def test_stopped_holder_is_named_and_a_killed_one_leaves_nothing(
     place: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     _create(place).close()
@@ -408,7 +408,7 @@ def test_a_stopped_holder_is_named_and_a_killed_one_leaves_nothing(
     store.close()
 
 
-def test_a_lock_that_was_given_up_is_free(tmp_path: Path) -> None:
+def test_lock_that_was_given_up_is_free(tmp_path: Path) -> None:
     one, two = FairLock(tmp_path, 0.05), FairLock(tmp_path, 0.05)
     with one:
         assert reason_of(lambda: two.__enter__()) == "audit_unavailable"
@@ -445,7 +445,7 @@ def _sql(place: Path) -> Iterator[apsw.Connection]:
         "DELETE FROM head",
     ],
 )
-def test_a_forged_head_is_noticed_also_by_who_wrote_the_last_one(store: SqliteStore, place: Path, edit: str) -> None:
+def test_forged_head_is_noticed_also_by_who_wrote_the_last_one(store: SqliteStore, place: Path, edit: str) -> None:
     store.commit([b"e"], [], NOW)
     with _sql(place) as connection:
         connection.execute(edit)
@@ -473,7 +473,7 @@ class _Hesitant:
 
 
 @pytest.mark.requirement("audit-closed", "store-crash")
-def test_a_commit_that_fails_after_its_entries_were_written_leaves_the_next_one_sound(
+def test_commit_that_fails_after_its_entries_were_written_leaves_the_next_one_sound(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5):
@@ -498,7 +498,7 @@ def test_stores_that_commit_in_turns_go_on_from_each_other(store: SqliteStore, p
 
 
 @pytest.mark.requirement("bad-object", "store-missing-broken")
-def test_a_store_without_its_head_answers_nothing(store: SqliteStore, place: Path) -> None:
+def test_store_without_its_head_answers_nothing(store: SqliteStore, place: Path) -> None:
     with _sql(place) as connection:
         connection.execute("DELETE FROM head")
     assert reason_of(store.version) == "tampered"
@@ -506,7 +506,7 @@ def test_a_store_without_its_head_answers_nothing(store: SqliteStore, place: Pat
 
 
 @pytest.mark.requirement("bad-object")
-def test_a_version_that_was_set_back_is_noticed(store: SqliteStore, place: Path) -> None:
+def test_version_that_was_set_back_is_noticed(store: SqliteStore, place: Path) -> None:
     store.commit([b"e"], [PutNew("things/a", b"")], NOW)
     with _sql(place) as connection:
         connection.execute("UPDATE head SET version = version - 1")
@@ -523,7 +523,7 @@ def test_a_version_that_was_set_back_is_noticed(store: SqliteStore, place: Path)
         "CREATE INDEX sizes ON objects (length(body))",
     ],
 )
-def test_a_file_with_more_than_a_vault_in_it_is_tampered(place: Path, foreign: str) -> None:
+def test_file_with_more_than_a_vault_in_it_is_tampered(place: Path, foreign: str) -> None:
     _create(place).close()
     with _sql(place) as connection:
         connection.execute(foreign)
@@ -531,7 +531,7 @@ def test_a_file_with_more_than_a_vault_in_it_is_tampered(place: Path, foreign: s
 
 
 @pytest.mark.requirement("bad-object", "residue")
-def test_a_trigger_planted_under_an_open_store_does_not_run(store: SqliteStore, place: Path) -> None:
+def test_trigger_planted_under_an_open_store_does_not_run(store: SqliteStore, place: Path) -> None:
     with _sql(place) as connection:
         connection.execute("CREATE TABLE kept (body BLOB)")
         connection.execute("CREATE TRIGGER keep AFTER INSERT ON objects BEGIN INSERT INTO kept VALUES (new.body); END")

@@ -58,7 +58,7 @@ def _check(place: Path) -> None:
 
 
 @pytest.mark.requirement("journal-room")
-def test_a_scrubbed_journal_keeps_its_length_and_nothing_else(store: SqliteStore, place: Path) -> None:
+def test_scrubbed_journal_keeps_its_length_and_nothing_else(store: SqliteStore, place: Path) -> None:
     version = _put(store, "things/a", TOLD)
     _put(store, "things/b")
     assert TOLD in (place / "vault.db-wal").read_bytes()
@@ -81,7 +81,7 @@ def test_commits_within_the_room_do_not_lengthen_the_journal(store: SqliteStore,
 
 @pytest.mark.requirement("journal-room")
 @pytest.mark.parametrize("more", [0, 1, 5])
-def test_a_process_that_dies_then_leaves_a_whole_vault(
+def test_process_that_dies_then_leaves_a_whole_vault(
     store: SqliteStore, place: Path, tmp_path: Path, more: int
 ) -> None:
     for number in range(20):
@@ -112,7 +112,7 @@ def test_another_process_goes_on_in_the_room(store: SqliteStore, place: Path) ->
     _check(place)
 
 
-def test_the_room_is_bounded(store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_bounded(store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_scrub, "_ROOM", 10_000)
     for number in range(20):
         _put(store, f"things/{number}")
@@ -140,7 +140,7 @@ def test_on_a_full_disk_the_journal_stays_short(
     assert len(store.names("things/")) == 2
 
 
-def test_who_writes_beside_us_keeps_its_frames(store: SqliteStore, place: Path) -> None:
+def test_writer_beside_us_keeps_its_frames(store: SqliteStore, place: Path) -> None:
     """A lock of ours does not keep other programs away: SQLite's own does."""
     _put(store, "things/a")
     other = apsw.Connection(str(place / "vault.db"))
@@ -153,9 +153,7 @@ def test_who_writes_beside_us_keeps_its_frames(store: SqliteStore, place: Path) 
     _check(place)
 
 
-def test_a_system_without_fdatasync_scrubs_too(
-    store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_system_without_fdatasync_scrubs_too(store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fdatasync")
     _put(store, "things/a")
     before = _length(place)
@@ -163,7 +161,7 @@ def test_a_system_without_fdatasync_scrubs_too(
     assert _length(place) == before
 
 
-def test_an_interrupt_while_it_is_lengthened_keeps_nobody_out(
+def test_interrupt_while_it_is_lengthened_keeps_nobody_out(
     store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -181,7 +179,7 @@ def test_an_interrupt_while_it_is_lengthened_keeps_nobody_out(
     other.close()
 
 
-def test_a_connection_that_is_given_back_within_a_transaction_keeps_nobody_out(store: SqliteStore, place: Path) -> None:
+def test_connection_that_is_given_back_within_a_transaction_keeps_nobody_out(store: SqliteStore, place: Path) -> None:
     """An interrupt may come between any two steps."""
     connection = store._take()
     connection.execute("BEGIN IMMEDIATE")
@@ -193,7 +191,7 @@ def test_a_connection_that_is_given_back_within_a_transaction_keeps_nobody_out(s
     other.close()
 
 
-def test_a_fork_scrubs_nothing_and_waits_for_nobody(store: SqliteStore, place: Path) -> None:
+def test_fork_scrubs_nothing_and_waits_for_nobody(store: SqliteStore, place: Path) -> None:
     def scrubbed() -> str:
         signal.alarm(DEADLOCK)
         return str(store.scrub())
@@ -203,7 +201,7 @@ def test_a_fork_scrubs_nothing_and_waits_for_nobody(store: SqliteStore, place: P
     _put(store, "things/a")
 
 
-def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
+def test_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     (tmp_path / "vault.db-wal").symlink_to(victim)

@@ -11,19 +11,19 @@ pytestmark = pytest.mark.requirement("upgrade-frozen")
 NAMES = {"vault.tar.xz", "buckets.tar.xz", "hermes.tar.xz", "journal.tar.xz"}
 
 
-def test_there_are_fixtures_and_every_version_of_them_is_pinned() -> None:
+def test_fixtures_exist_and_every_version_of_them_is_pinned() -> None:
     assert PINNED
     assert sorted(one.name for one in FIXTURES.iterdir() if one.is_dir()) == sorted(PINNED)
 
 
-def test_the_files_of_a_version_are_the_bytes_that_were_frozen(frozen: Frozen) -> None:
+def test_files_of_a_version_are_the_bytes_that_were_frozen(frozen: Frozen) -> None:
     assert sha256(frozen.place / "manifest.json") == PINNED[frozen.place.name]
     assert frozen.manifest["files"].keys() >= NAMES
     found = {one.name: sha256(one) for one in frozen.place.iterdir() if one.name not in ("manifest.json", "README.md")}
     assert found == frozen.manifest["files"]
 
 
-def test_a_wired_home_of_the_fixtures_names_no_directory_of_the_machine_that_made_it(frozen: Frozen) -> None:
+def test_wired_home_of_the_fixtures_names_no_directory_of_the_machine_that_made_it(frozen: Frozen) -> None:
     files = frozen.files("hermes")
     assert wired.ROOT in files["hermes/strongroom.toml"]
     for name, body in files.items():

@@ -17,9 +17,7 @@ MAY_DRIFT = {"plugin"}
 """What another version may have to write anew: the plugin's files, which name the version that wrote them."""
 
 
-def test_a_wired_home_goes_on_recalls_and_delivers_what_waited_and_can_be_unwired(
-    frozen: Frozen, tmp_path: Path
-) -> None:
+def test_wired_home_goes_on_recalls_and_delivers_what_waited_and_can_be_unwired(frozen: Frozen, tmp_path: Path) -> None:
     said = frozen.manifest["hermes"]
     with Model() as model:
         rig = wired.placed(frozen.files("hermes"), tmp_path / "home", model, wired.at(frozen.manifest["now"]))

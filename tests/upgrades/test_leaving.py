@@ -19,7 +19,7 @@ from tests.upgrades.frozen import Frozen, asked, expected, lines
 
 
 @pytest.mark.requirement("upgrade-backup")
-def test_a_backup_is_restored_with_the_keys_that_were_locked(frozen: Frozen, left: Path, tmp_path: Path) -> None:
+def test_backup_is_restored_with_the_keys_that_were_locked(frozen: Frozen, left: Path, tmp_path: Path) -> None:
     said = frozen.manifest["vault"]
     keys = FileKeys(tmp_path / "keys")
     locked = (left / said["locked_keys"]).read_bytes()
@@ -35,7 +35,7 @@ def test_a_backup_is_restored_with_the_keys_that_were_locked(frozen: Frozen, lef
 
 
 @pytest.mark.requirement("upgrade-backup")
-def test_a_roll_back_to_the_backup_is_known_and_can_be_accepted(frozen: Frozen, left: Path) -> None:
+def test_roll_back_to_the_backup_is_known_and_can_be_accepted(frozen: Frozen, left: Path) -> None:
     keys, said, clock = FileKeys(left / "keys"), frozen.manifest["vault"], frozen.clock()
     with strongroom.open(left / "vault", keys=keys, now=clock) as vault:
         vault.memory(said["caps"]["alice"]).put("Written by the newer version", namespace="work")
@@ -50,7 +50,7 @@ def test_a_roll_back_to_the_backup_is_known_and_can_be_accepted(frozen: Frozen, 
 
 @pytest.mark.requirement("upgrade-archive")
 @pytest.mark.parametrize("name", ["alice.age", "alice.jsonl"])
-def test_an_archive_is_imported_into_a_new_vault(frozen: Frozen, left: Path, tmp_path: Path, name: str) -> None:
+def test_archive_is_imported_into_a_new_vault(frozen: Frozen, left: Path, tmp_path: Path, name: str) -> None:
     said = frozen.manifest["vault"]
     archive = read_archive(left / name, lambda: frozen.manifest["passphrase"])
     assert (len(archive.lines), len(archive.profiles)) == (said["archive"]["lines"], said["archive"]["profiles"])
@@ -66,7 +66,7 @@ def test_an_archive_is_imported_into_a_new_vault(frozen: Frozen, left: Path, tmp
 
 
 @pytest.mark.requirement("upgrade-archive")
-def test_a_bundle_that_was_sealed_to_its_inbox_is_delivered_once(frozen: Frozen, left: Path) -> None:
+def test_bundle_that_was_sealed_to_its_inbox_is_delivered_once(frozen: Frozen, left: Path) -> None:
     said = frozen.manifest["vault"]
     with strongroom.open(left / "vault", keys=FileKeys(left / "keys"), now=frozen.clock()) as vault:
         sealed = (left / "bundle.age").read_bytes()
@@ -79,7 +79,7 @@ def test_a_bundle_that_was_sealed_to_its_inbox_is_delivered_once(frozen: Frozen,
 
 
 @pytest.mark.requirement("upgrade-vault")
-def test_a_proof_and_a_checkpoint_of_then_still_count(frozen: Frozen, left: Path) -> None:
+def test_proof_and_a_checkpoint_of_then_still_count(frozen: Frozen, left: Path) -> None:
     with strongroom.open(left / "vault", keys=FileKeys(left / "keys"), now=frozen.clock()) as vault:
         size = int((left / "checkpoint").read_text().splitlines()[1])
         assert (left / "proof").read_text().splitlines()[-1]

@@ -46,7 +46,7 @@ def _reason(ask: Callable[[], object]) -> str:
 
 @pytest.mark.requirement("upgrade-refused")
 @pytest.mark.parametrize("name", ["vault", "backup"])
-def test_a_vault_of_a_newer_format_is_refused_by_name_and_left_as_it_is(left: Path, tmp_path: Path, name: str) -> None:
+def test_vault_of_a_newer_format_is_refused_by_name_and_left_as_it_is(left: Path, tmp_path: Path, name: str) -> None:
     place, keys = left / name, FileKeys(left / "keys")
     with closing(apsw.Connection(str(place / "vault.db"))) as database:
         newer = (
@@ -78,7 +78,7 @@ def test_caps_admit_what_they_did_and_no_more(vault: Vault, said: dict[str, Any]
     assert caps["renewed"].renew()
 
 
-def test_what_was_forgotten_or_erased_stays_away(vault: Vault, said: dict[str, Any]) -> None:
+def test_forgotten_or_erased_lines_stay_away(vault: Vault, said: dict[str, Any]) -> None:
     for name, gone in said["forgotten"].items():
         memory = vault.memory(said["caps"][name])
         for one in gone:
@@ -107,7 +107,7 @@ def test_questions_find_what_they_found(vault: Vault, said: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("form", ["file", "passphrase", "environment"])
-def test_the_keys_open_it_in_each_form(frozen: Frozen, left: Path, clock: Clock, form: str) -> None:
+def test_keys_open_it_in_each_form(frozen: Frozen, left: Path, clock: Clock, form: str) -> None:
     environment = dict(line.split("=", 1) for line in (left / "keys.env").read_text().splitlines())
     sources: dict[str, Callable[[], KeySource]] = {
         "file": lambda: FileKeys(left / "keys"),
@@ -126,7 +126,7 @@ def test_its_log_verifies_with_the_same_root_and_continues_what_was_seen(left: P
     assert {"ok": report.ok, "size": report.size, "root": report.root, "objects": report.objects} == said["verify"]
 
 
-def test_a_log_that_was_put_back_to_then_is_noticed(left: Path, clock: Clock, said: dict[str, Any]) -> None:
+def test_log_that_was_put_back_to_then_is_noticed(left: Path, clock: Clock, said: dict[str, Any]) -> None:
     with strongroom.open(left / "vault", keys=FileKeys(left / "keys"), now=clock) as vault:
         vault.memory(said["caps"]["alice"]).put("Seen by the newer version", namespace="work")
         vault.audit.checkpoint()
@@ -135,7 +135,7 @@ def test_a_log_that_was_put_back_to_then_is_noticed(left: Path, clock: Clock, sa
     assert [one.flaw for one in report.findings] == ["log_rolled_back"]
 
 
-def test_it_takes_lines_forgets_rotates_mints_and_still_verifies(
+def test_upgraded_vault_takes_lines_forgets_rotates_mints_and_still_verifies(
     left: Path, clock: Clock, said: dict[str, Any]
 ) -> None:
     keys = FileKeys(left / "keys")

@@ -78,7 +78,7 @@ def test_neither_backup_nor_restore_overwrites_anything(
 
 
 @pytest.mark.requirement("backup-never-over")
-def test_a_place_that_is_taken_while_the_copy_is_made_is_left_alone(
+def test_place_that_is_taken_while_the_copy_is_made_is_left_alone(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     target = tmp_path / "backup"
@@ -102,7 +102,7 @@ def test_a_place_that_is_taken_while_the_copy_is_made_is_left_alone(
         "UPDATE objects SET body = x'00' WHERE name LIKE '%/lines/%'",
     ],
 )
-def test_a_vault_with_a_flaw_gets_no_backup_and_a_backup_with_one_is_not_restored(
+def test_vault_with_a_flaw_gets_no_backup_and_a_backup_with_one_is_not_restored(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, damage: str
 ) -> None:
     vault.memory(cap).put("a line", namespace="work")
@@ -115,7 +115,7 @@ def test_a_vault_with_a_flaw_gets_no_backup_and_a_backup_with_one_is_not_restore
 
 
 @pytest.mark.requirement("backup-verified")
-def test_a_database_with_damaged_pages_is_not_copied(vault: Vault, cap: Token, tmp_path: Path, place: Path) -> None:
+def test_database_with_damaged_pages_is_not_copied(vault: Vault, cap: Token, tmp_path: Path, place: Path) -> None:
     for number in range(50):
         vault.memory(cap).put(f"line {number} " * 50, namespace="work")
     vault.close()
@@ -130,7 +130,7 @@ def test_a_database_with_damaged_pages_is_not_copied(vault: Vault, cap: Token, t
 
 
 @pytest.mark.requirement("backup-verified")
-def test_what_is_no_vault_is_neither_backed_up_nor_restored(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
+def test_non_vault_is_neither_backed_up_nor_restored(tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
     (tmp_path / "empty").mkdir()
     for missing in ("empty", "none"):
         assert reason_of(back_up, tmp_path / missing, tmp_path / "backup", keys, clock) == "vault_missing"
@@ -153,7 +153,7 @@ def test_without_the_right_keys_there_is_no_backup(vault: Vault, tmp_path: Path,
 
 
 @pytest.mark.requirement("backup-no-keys", "residue")
-def test_a_backup_holds_no_key_and_no_text(
+def test_backup_holds_no_key_and_no_text(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.memory(cap).put(f"allergic: {SECRET}", namespace="personal")
@@ -210,7 +210,7 @@ def test_restoring_opens_nothing_in_the_backups_directory(
 @pytest.mark.requirement("backup-restore", "backup-never-over")
 @pytest.mark.parametrize("name", ["vault.db-shm", "vault.db-journal", "vault.turn", "vault.lock"])
 @pytest.mark.parametrize("how", [os.link, os.symlink])
-def test_a_file_planted_beside_a_backup_reaches_no_other_file(
+def test_file_planted_beside_a_backup_reaches_no_other_file(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, name: str, how: Callable[..., None]
 ) -> None:
     back_up(place, tmp_path / "backup", keys, clock)
@@ -224,7 +224,7 @@ def test_a_file_planted_beside_a_backup_reaches_no_other_file(
 @pytest.mark.requirement("backup-restore")
 @pytest.mark.parametrize("name", ["vault.db", "vault.db-wal", "checkpoint"])
 @pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
-def test_a_backup_of_things_that_are_no_files_is_refused_and_nobody_waits(
+def test_backup_of_things_that_are_no_files_is_refused_and_nobody_waits(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, name: str, kind: str
 ) -> None:
     back_up(place, tmp_path / "backup", keys, clock)
@@ -241,7 +241,7 @@ def test_a_backup_of_things_that_are_no_files_is_refused_and_nobody_waits(
 
 @pytest.mark.requirement("bad-vault", "bad-disk")
 @pytest.mark.parametrize("dangling", [True, False])
-def test_a_rollback_journal_beside_a_vault_is_refused_before_sqlite_sees_it(
+def test_rollback_journal_beside_a_vault_is_refused_before_sqlite_sees_it(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, dangling: bool
 ) -> None:
     vault.close()
@@ -257,7 +257,7 @@ def test_a_rollback_journal_beside_a_vault_is_refused_before_sqlite_sees_it(
 
 
 @pytest.mark.requirement("backup-record")
-def test_the_log_says_that_copies_of_the_vault_and_of_its_keys_were_made(
+def test_log_says_that_copies_of_the_vault_and_of_its_keys_were_made(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     before = vault.audit.size()
@@ -269,7 +269,7 @@ def test_the_log_says_that_copies_of_the_vault_and_of_its_keys_were_made(
 
 
 @pytest.mark.requirement("backup-live")
-def test_a_backup_of_a_vault_that_another_process_writes_to_is_whole_and_holds_what_was_acknowledged(
+def test_backup_of_a_vault_that_another_process_writes_to_is_whole_and_holds_what_was_acknowledged(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     writer = Process(commit_for_ever, Place(place, keys.directory, clock.millis), cap)
@@ -299,7 +299,7 @@ def _back_up_and_stop(pipe: Connection, place: Path, target: Path, keys: Path, c
 
 
 @pytest.mark.requirement("backup-live")
-def test_a_backup_that_is_killed_leaves_none_by_that_name(
+def test_backup_that_is_killed_leaves_none_by_that_name(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     process = Process(_back_up_and_stop, place, tmp_path / "backup", keys.directory, clock)
@@ -332,7 +332,7 @@ def lost(vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, 
 
 
 @pytest.mark.requirement("backup-restore", "audit-restore")
-def test_a_restored_vault_looks_rolled_back_until_that_is_accepted(
+def test_restored_vault_looks_rolled_back_until_that_is_accepted(
     lost: Callable[[], Vault], tmp_path: Path, place: Path, keys: FileKeys, cap: Token
 ) -> None:
     assert reason_of(strongroom.restore, tmp_path / "backup", place, keys=keys) == "vault_exists"
@@ -352,7 +352,7 @@ def test_a_restored_vault_looks_rolled_back_until_that_is_accepted(
 
 
 @pytest.mark.requirement("backup-restore")
-def test_what_was_forgotten_erased_and_revoked_since_comes_back_with_a_backup(
+def test_forgets_erasures_and_revocations_since_are_undone_by_a_restore(
     lost: Callable[[], Vault], tmp_path: Path, place: Path, keys: FileKeys, cap: Token
 ) -> None:
     move_away(place, stamp="1")
@@ -364,7 +364,7 @@ def test_what_was_forgotten_erased_and_revoked_since_comes_back_with_a_backup(
 
 
 @pytest.mark.requirement("backup-restore")
-def test_a_backup_that_is_as_new_as_the_log_is_no_roll_back(
+def test_backup_that_is_as_new_as_the_log_is_no_roll_back(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.memory(cap).put("kept", namespace="work")
@@ -378,7 +378,7 @@ def test_a_backup_that_is_as_new_as_the_log_is_no_roll_back(
 
 
 @pytest.mark.requirement("backup-restore", "erase-copies")
-def test_a_backup_from_before_a_rotation_of_the_root_opens_with_the_old_keys_only(
+def test_backup_from_before_a_rotation_of_the_root_opens_with_the_old_keys_only(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.memory(cap).put("kept", namespace="work")
@@ -494,7 +494,7 @@ def test_keys_are_not_brought_back_over_others_nor_for_another_vault_nor_with_a_
 
 
 @pytest.mark.requirement("backup-keys")
-def test_a_newer_witness_is_not_replaced_by_that_of_a_backup(
+def test_newer_witness_is_not_replaced_by_that_of_a_backup(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     saved = lock_keys(place, PASSPHRASE, keys=keys, now=clock)

@@ -33,7 +33,7 @@ VOIDED: list[tuple[Callable[[Vault, Token], object], Void, type[errors.Denied]]]
 
 
 @pytest.mark.parametrize(("act", "why", "refusal"), VOIDED, ids=[str(why) for _, why, _ in VOIDED])
-def test_a_cap_that_the_gate_refuses_is_void_with_why_and_since_when(
+def test_cap_that_the_gate_refuses_is_void_with_why_and_since_when(
     vault: Vault, clock: Clock, act: Callable[[Vault, Token], object], why: Void, refusal: type[errors.Denied]
 ) -> None:
     token = _mint(vault)
@@ -62,7 +62,7 @@ def test_each_of_several_rotations_dates_the_caps_before_it(vault: Vault, clock:
     assert [_of(vault, token).void_since for token in tokens] == times
 
 
-def test_a_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_revoked_since(
+def test_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_revoked_since(
     vault: Vault, clock: Clock
 ) -> None:
     def scope() -> Token:
@@ -82,7 +82,7 @@ def test_a_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_
     assert vault.shut_out(chain.parse(scope()).links[0].id) == vault.shut_out("0" * 64) == ()
 
 
-def test_a_scopes_cap_of_the_owner_made_in_the_second_of_a_revocation_opens_that_actors_memory(
+def test_scopes_cap_of_the_owner_made_in_the_second_of_a_revocation_opens_that_actors_memory(
     vault: Vault, clock: Clock
 ) -> None:
     """Else the cap of a command typed at once is void for that actor for as long as it lives."""

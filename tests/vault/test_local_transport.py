@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, api
+from strongroom import FileKeys, NewLine, Token, Vault, api
 from strongroom.crypto import inbox
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.local_transport import run_inline
+from strongroom.memory.operation import SlowStep
 from strongroom.model import DataClass, Op
-from strongroom.store import Commit
+from strongroom.store import Commit, Pending
 from strongroom.vault import issue
 from strongroom.vault.admin_calls import OPERATIONS
 from tests.audit import rfc
@@ -187,7 +188,7 @@ def test_every_call_that_succeeds_leaves_its_entry(vault: Vault) -> None:
 
 @pytest.mark.requirement("refuse-cap-first")
 @KINDS
-def test_a_call_that_could_not_be_read_is_refused_on_record_under_a_valid_cap(
+def test_call_that_could_not_be_read_is_refused_on_record_under_a_valid_cap(
     vault: Vault, kind: type[api.Call[Any]]
 ) -> None:
     token = _cap_for(vault, kind)
@@ -202,7 +203,7 @@ def test_a_call_that_could_not_be_read_is_refused_on_record_under_a_valid_cap(
 
 @pytest.mark.requirement("refuse-cap-first", "cap-scope")
 @pytest.mark.parametrize("kind", [kind for kind in api.CALLS if kind.data_class == DataClass.MEMORY])
-def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(vault: Vault, kind: type[api.Call[Any]]) -> None:
+def test_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(vault: Vault, kind: type[api.Call[Any]]) -> None:
     token = _cap_for(vault, kind, actor=None, actor_scope=SCOPE)
     expected = "invalid_request" if kind is api.Renew else "cap_malformed"
     assert unread(vault, token, kind, InvalidRequest("x")).reason == expected
@@ -212,7 +213,7 @@ def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(vault: Va
 
 
 @pytest.mark.requirement("show-recorded")
-def test_a_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vault, clock: Clock) -> None:
+def test_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vault, clock: Clock) -> None:
     for token in (renewable(vault), renewable(vault, actor_scope=SCOPE), admin(vault), renewable(vault, ops=[])):
         size = vault.audit.size()
         assert run_inline(vault.door(token).checking(), vault.store) == link(token)
@@ -222,7 +223,7 @@ def test_a_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vaul
 
 @pytest.mark.requirement("show-recorded", "audit-reads")
 @pytest.mark.parametrize("wrong", ["stripped", "audience", "expired", "future", "revoked"])
-def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clock: Clock, wrong: str) -> None:
+def test_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clock: Clock, wrong: str) -> None:
     token = _worse(vault, clock, api.Get, wrong)
     size = vault.audit.size()
     assert (
@@ -244,7 +245,7 @@ def test_garbage_that_is_merely_shown_is_counted(vault: Vault, token: str) -> No
 
 @pytest.mark.parametrize("field", ["source", "request"])
 @pytest.mark.parametrize("text", ["x" * 257, "a\nb", "a\tb", "\x00", "\ud800"])
-def test_a_source_or_request_id_that_the_log_could_not_hold_opens_no_door(vault: Vault, field: str, text: str) -> None:
+def test_source_or_request_id_that_the_log_could_not_hold_opens_no_door(vault: Vault, field: str, text: str) -> None:
     token = renewable(vault)
     assert refusal(lambda: vault.door(token, **{field: text})).reason == "invalid_request"
 
@@ -273,7 +274,7 @@ def test_looking_into_the_log_is_in_the_log(vault: Vault, detail: str) -> None:
 
 
 @pytest.mark.requirement("admin-audit", "audit-private")
-def test_the_entries_come_as_they_stand_and_name_nobody(vault: Vault, tmp_path: Path) -> None:
+def test_entries_come_as_they_stand_and_name_nobody(vault: Vault, tmp_path: Path) -> None:
     token = admin(vault)
     vault.memory(renewable(vault)).put("the safe is behind the painting", namespace="work")
     stored = stored_entries(tmp_path / "vault")
@@ -286,7 +287,7 @@ def test_the_entries_come_as_they_stand_and_name_nobody(vault: Vault, tmp_path: 
 
 
 @pytest.mark.requirement("admin-audit")
-def test_the_log_can_be_read_page_by_page(vault: Vault) -> None:
+def test_log_can_be_read_page_by_page(vault: Vault) -> None:
     fill(vault, 20)
     door = vault.door(admin(vault))
     size, read, start = vault.audit.size(), [], 0
@@ -300,7 +301,7 @@ def test_the_log_can_be_read_page_by_page(vault: Vault) -> None:
 
 
 @pytest.mark.requirement("admin-audit")
-def test_an_archived_entry_is_told_by_its_number_alone(vault: Vault, tmp_path: Path) -> None:
+def test_archived_entry_is_told_by_its_number_alone(vault: Vault, tmp_path: Path) -> None:
     fill(vault, 300)
     vault.audit.archive(tmp_path / "archive")
     answer = vault.door(admin(vault)).call(api.ReadEntries(start=250, limit=10))
@@ -357,14 +358,14 @@ def test_checkpoints_and_proofs_convince_a_second_implementation(vault: Vault, t
 
 
 @pytest.mark.requirement("admin-audit", "audit-verify")
-def test_a_checkpoint_for_an_admin_cap_is_not_what_the_owner_saw(vault: Vault, keys: strongroom.FileKeys) -> None:
+def test_checkpoint_for_an_admin_cap_is_not_what_the_owner_saw(vault: Vault, keys: strongroom.FileKeys) -> None:
     before = (keys.directory / "checkpoint").read_bytes()
     vault.door(admin(vault)).call(api.SignCheckpoint())
     assert (keys.directory / "checkpoint").read_bytes() == before
 
 
 @pytest.mark.requirement("admin-audit", "audit-private")
-def test_the_state_tells_of_no_actor(vault: Vault) -> None:
+def test_state_tells_of_no_actor(vault: Vault) -> None:
     vault.memory(renewable(vault)).put("hers", namespace="work")
     status = vault.door(admin(vault)).call(api.ReadStatus())
     assert (status.vault, status.log_size) == (vault.id, vault.audit.size())
@@ -374,7 +375,7 @@ def test_the_state_tells_of_no_actor(vault: Vault) -> None:
 
 @pytest.mark.requirement("admin-audit")
 @pytest.mark.parametrize("kind", [api.ReadEntries, api.ListCaps])
-def test_what_is_staged_leaves_only_after_its_entry(
+def test_staged_answer_leaves_only_after_its_entry(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, kind: type[api.Call[Any]]
 ) -> None:
     """A defect on the way to the answer is in the log by its kind, and its message is nowhere."""
@@ -394,7 +395,7 @@ def test_what_is_staged_leaves_only_after_its_entry(
 
 
 @pytest.mark.requirement("admin-audit", "audit-verify")
-def test_the_log_verifies_after_all_of_it(vault: Vault, clock: Clock, reopen: Callable[[], Vault]) -> None:
+def test_log_verifies_after_all_of_it(vault: Vault, clock: Clock, reopen: Callable[[], Vault]) -> None:
     token, other = admin(vault), reopen()
     narrowed = strongroom.attenuate(token, actor=ALICE, now=clock)
     hers = minted(other, narrowed)
@@ -410,3 +411,24 @@ def test_the_log_verifies_after_all_of_it(vault: Vault, clock: Clock, reopen: Ca
     assert vault.audit.verify().ok
     assert other.audit.verify().ok
     assert reopen().audit.verify().ok
+
+
+@pytest.mark.requirement("server-connections")
+@pytest.mark.parametrize("text", ["x" * 20_000, "字" * 8_000])
+def test_put_that_takes_long_to_index_leaves_the_event_loop(vault: Vault, cap: Token, text: str) -> None:
+    lines = (strongroom.NewLine(text=text, namespace="travel"),)
+    assert next(vault.door(cap).doing(api.Put(lines=lines))) == SlowStep("local/alice")
+    short = (strongroom.NewLine(text="short", namespace="travel"),)
+    assert isinstance(next(vault.door(cap).doing(api.Put(lines=short))), Pending)
+
+
+@pytest.mark.requirement("server-connections")
+def test_changes_of_another_process_are_not_read_on_the_event_loop(
+    vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys
+) -> None:
+    with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other:
+        with other.together() as nothing_new:
+            assert nothing_new
+        vault.memory(cap).put("a line", namespace="travel")
+        with other.together() as nothing_new:
+            assert not nothing_new

@@ -103,7 +103,7 @@ def _refused(vault: Vault, token: str, **changes: Any) -> StrongroomError:
 
 @pytest.mark.requirement("admin-within")
 @pytest.mark.parametrize("outside", OUTSIDE_ACTORS, ids=str)
-def test_an_actor_outside_the_scope_is_refused(vault: Vault, outside: dict[str, Any]) -> None:
+def test_actor_outside_the_scope_is_refused(vault: Vault, outside: dict[str, Any]) -> None:
     assert _refused(vault, admin(vault), **outside).reason == "cap_limit_exceeded"
 
 
@@ -113,7 +113,7 @@ def test_an_actor_outside_the_scope_is_refused(vault: Vault, outside: dict[str, 
     [{"actor": BOB}, {"actor": ALICE + "/phone"}, {"actor_scope": ALICE + "/"}, {"actor_scope": SCOPE}],
     ids=str,
 )
-def test_an_admin_cap_of_one_actor_mints_for_that_one_alone(vault: Vault, outside: dict[str, Any]) -> None:
+def test_admin_cap_of_one_actor_mints_for_that_one_alone(vault: Vault, outside: dict[str, Any]) -> None:
     token = admin(vault, actor=ALICE)
     assert _refused(vault, token, **outside).reason == "cap_limit_exceeded"
     assert claims(minted(vault, token, actor=ALICE)).actor == ALICE
@@ -126,7 +126,7 @@ def test_malformed_terms_are_an_invalid_request(vault: Vault, malformed: dict[st
 
 
 @pytest.mark.requirement("admin-within", "gate-same-denial")
-def test_a_namespace_outside_is_refused_alike_whether_it_exists_holds_lines_or_not(vault: Vault) -> None:
+def test_namespace_outside_is_refused_alike_whether_it_exists_holds_lines_or_not(vault: Vault) -> None:
     full = vault.mint(actor=ALICE, ops=["put"], namespaces=["personal"])
     vault.memory(full).put("the safe is behind the painting")
     token = admin(vault)
@@ -140,7 +140,7 @@ def test_a_namespace_outside_is_refused_alike_whether_it_exists_holds_lines_or_n
 
 
 @pytest.mark.requirement("admin-within", "gate-empty")
-def test_an_admin_cap_without_namespaces_mints_caps_that_open_nothing(vault: Vault, clock: Clock) -> None:
+def test_admin_cap_without_namespaces_mints_caps_that_open_nothing(vault: Vault, clock: Clock) -> None:
     for token in (admin(vault, namespaces=[]), strongroom.attenuate(admin(vault), namespaces=[], now=clock)):
         assert _refused(vault, token, namespaces=("work",)).reason == "cap_namespace_denied"
         empty = minted(vault, token, namespaces=())
@@ -149,14 +149,14 @@ def test_an_admin_cap_without_namespaces_mints_caps_that_open_nothing(vault: Vau
 
 @pytest.mark.requirement("admin-never-admin")
 @pytest.mark.parametrize("op", [Op.MINT, Op.REVOKE, Op.AUDIT])
-def test_an_op_of_the_administration_is_not_minted(vault: Vault, op: Op) -> None:
+def test_op_of_the_administration_is_not_minted(vault: Vault, op: Op) -> None:
     token = admin(vault, ops=[str(one) for one in Op])
     for ops in ((op.value,), ("get", op.value), (op.value, "get")):
         assert _refused(vault, token, ops=ops).reason == "invalid_request"
 
 
 @pytest.mark.requirement("admin-never-admin")
-def test_what_an_admin_cap_mints_is_for_memory_and_cannot_mint_on(vault: Vault, clock: Clock) -> None:
+def test_cap_minted_by_an_admin_cap_is_for_memory_and_cannot_mint_on(vault: Vault, clock: Clock) -> None:
     assert not [name for name in api.Mint.__struct_fields__ if "class" in name]
     token = minted(vault, admin(vault), ops=tuple(MEMORY_OPS), actor_scope=SCOPE)
     assert claims(token).data_class == "memory"
@@ -167,7 +167,7 @@ def test_what_an_admin_cap_mints_is_for_memory_and_cannot_mint_on(vault: Vault, 
 
 
 @pytest.mark.requirement("admin-never-admin")
-def test_an_admin_cap_does_not_renew_itself(vault: Vault) -> None:
+def test_admin_cap_does_not_renew_itself(vault: Vault) -> None:
     token = admin(vault, ops=[str(one) for one in Op])
     assert refusal(partial(renewed, vault, token)).reason == "cap_data_class_mismatch"
 
@@ -175,7 +175,7 @@ def test_an_admin_cap_does_not_renew_itself(vault: Vault) -> None:
 @pytest.mark.requirement("admin-never-admin", "seed-data-class")
 @pytest.mark.parametrize("data_class", ["memory", "credentials"])
 @pytest.mark.parametrize("kind", [call for call in api.CALLS if call.data_class == DataClass.ADMIN])
-def test_a_cap_of_another_class_with_every_op_administers_nothing(
+def test_cap_of_another_class_with_every_op_administers_nothing(
     vault: Vault, data_class: str, kind: type[api.Call[Any]]
 ) -> None:
     token = admin(vault, ops=[str(one) for one in Op], data_class=data_class)
@@ -189,7 +189,7 @@ def test_a_cap_of_another_class_with_every_op_administers_nothing(
 
 @pytest.mark.requirement("admin-never-admin", "seed-data-class")
 @pytest.mark.parametrize("kind", [call for call in api.CALLS if call.data_class == DataClass.MEMORY])
-def test_an_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[api.Call[Any]]) -> None:
+def test_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[api.Call[Any]]) -> None:
     vault.memory(renewable(vault)).put("hers", namespace="work")
     token = admin(vault, actor=ALICE, ops=[str(one) for one in Op], namespaces=NAMESPACES)
     size = vault.audit.size()
@@ -214,7 +214,7 @@ def _call(kind: type[api.Call[Any]], some_link: str) -> api.Call[Any]:
 
 
 @pytest.mark.requirement("admin-within", "gate-session")
-def test_a_session_bound_admin_cap_mints_for_that_session_alone(vault: Vault, clock: Clock) -> None:
+def test_session_bound_admin_cap_mints_for_that_session_alone(vault: Vault, clock: Clock) -> None:
     for token in (admin(vault, session="s"), strongroom.attenuate(admin(vault), session="s", now=clock)):
         for session in (None, "t", "S"):
             assert _refused(vault, token, session=session).reason == "cap_limit_exceeded"
@@ -222,7 +222,7 @@ def test_a_session_bound_admin_cap_mints_for_that_session_alone(vault: Vault, cl
 
 
 @pytest.mark.requirement("admin-within", "gate-max-k")
-def test_an_admin_cap_with_max_k_mints_no_larger_one(vault: Vault, clock: Clock) -> None:
+def test_admin_cap_with_max_k_mints_no_larger_one(vault: Vault, clock: Clock) -> None:
     for token in (admin(vault, max_k=3), strongroom.attenuate(admin(vault, max_k=9), max_k=3, now=clock)):
         for max_k in (None, 4, 20):
             assert _refused(vault, token, max_k=max_k).reason == "cap_limit_exceeded"
@@ -230,7 +230,7 @@ def test_an_admin_cap_with_max_k_mints_no_larger_one(vault: Vault, clock: Clock)
 
 
 @pytest.mark.requirement("admin-within", "cap-narrow")
-def test_a_narrowed_admin_cap_is_held_to_what_is_left(vault: Vault, clock: Clock) -> None:
+def test_narrowed_admin_cap_is_held_to_what_is_left(vault: Vault, clock: Clock) -> None:
     parent = admin(vault)
     one = strongroom.attenuate(parent, actor=ALICE, now=clock)
     assert _refused(vault, one, actor=BOB).reason == "cap_limit_exceeded"
@@ -247,7 +247,7 @@ def test_a_narrowed_admin_cap_is_held_to_what_is_left(vault: Vault, clock: Clock
 
 @pytest.mark.requirement("admin-within", "bad-cap")
 @pytest.mark.parametrize("bad", ["expired", "future", "revoked", "other vault", "stripped", "narrowed revoked"])
-def test_an_admin_cap_that_is_not_valid_mints_nothing(vault: Vault, clock: Clock, bad: str) -> None:
+def test_admin_cap_that_is_not_valid_mints_nothing(vault: Vault, clock: Clock, bad: str) -> None:
     token = admin(vault)
     narrowed = strongroom.attenuate(token, ops=["mint"], now=clock)
     reason = "cap_revoked"
@@ -303,7 +303,7 @@ def test_terms_that_lie_about_themselves_are_taken_at_what_they_are(vault: Vault
 
 
 @pytest.mark.requirement("admin-within")
-def test_a_session_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault) -> None:
+def test_session_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault) -> None:
     token = admin(vault, session="s")
     try:
         made = claims(minted(vault, token, session=Shifty("t")))
@@ -316,7 +316,7 @@ def test_a_session_that_lies_about_itself_is_taken_at_what_it_is(vault: Vault) -
 
 
 @pytest.mark.requirement("admin-mint", "audit-reads", "audit-private")
-def test_a_minted_cap_is_as_asked_for_works_and_is_on_record(vault: Vault, clock: Clock) -> None:
+def test_minted_cap_is_as_asked_for_works_and_is_on_record(vault: Vault, clock: Clock) -> None:
     token = admin(vault, label="console")
     size = vault.audit.size()
     made = minted(vault, token, ttl=7200, session="s", max_k=2, max_depth=0, label="phone", delegable=False)
@@ -334,7 +334,7 @@ def test_a_minted_cap_is_as_asked_for_works_and_is_on_record(vault: Vault, clock
 
 
 @pytest.mark.requirement("admin-mint")
-def test_the_registry_knows_with_which_cap_a_cap_was_minted(vault: Vault, clock: Clock) -> None:
+def test_registry_knows_with_which_cap_a_cap_was_minted(vault: Vault, clock: Clock) -> None:
     token = strongroom.attenuate(strongroom.attenuate(admin(vault), ops=["mint"], now=clock), ttl=60, now=clock)
     made = minted(vault, token)
     (record,) = [one for one in vault.caps() if one.link == link(made)]
@@ -350,14 +350,14 @@ def test_every_op_of_the_memory_may_be_minted(vault: Vault, op: Op) -> None:
 
 @pytest.mark.requirement("admin-mint")
 @pytest.mark.parametrize("scope", [SCOPE, SCOPE + "telegram/"])
-def test_a_scope_inside_the_scope_may_be_minted(vault: Vault, clock: Clock, scope: str) -> None:
+def test_scope_inside_the_scope_may_be_minted(vault: Vault, clock: Clock, scope: str) -> None:
     made = minted(vault, admin(vault), actor_scope=scope)
     assert (claims(made).actor, claims(made).actor_scope) == (None, scope)
     vault.memory(strongroom.attenuate(made, actor=scope + "7", now=clock)).put("his")
 
 
 @pytest.mark.requirement("admin-mint", "erase-void")
-def test_a_cap_minted_for_an_erased_actor_starts_anew(vault: Vault) -> None:
+def test_cap_minted_for_an_erased_actor_starts_anew(vault: Vault) -> None:
     token = admin(vault)
     old = minted(vault, token)
     vault.memory(old).put("old")
@@ -388,7 +388,7 @@ def test_no_repr_of_what_carries_a_cap_shows_it(vault: Vault) -> None:
 
 
 @pytest.mark.requirement("cap-life")
-def test_a_cap_without_a_ttl_lasts_thirty_days_from_the_owner_and_from_an_admin_cap(vault: Vault) -> None:
+def test_cap_without_a_ttl_lasts_thirty_days_from_the_owner_and_from_an_admin_cap(vault: Vault) -> None:
     own = vault.mint(actor=ALICE, ops=["get"], namespaces=["work"])
     body = b'{"actor": "hermes/default/alice", "ops": ["get"], "namespaces": ["work"]}'
     asked = msgspec.json.decode(body, type=api.Mint)
@@ -400,7 +400,7 @@ def test_a_cap_without_a_ttl_lasts_thirty_days_from_the_owner_and_from_an_admin_
 
 @pytest.mark.requirement("cap-life")
 @pytest.mark.parametrize("ttl", [0, -1, 400 * 86_400 + 1, 1.5])
-def test_a_life_outside_the_limits_is_refused_and_not_replaced_by_the_default(vault: Vault, ttl: Any) -> None:
+def test_life_outside_the_limits_is_refused_and_not_replaced_by_the_default(vault: Vault, ttl: Any) -> None:
     refused = refusal(lambda: vault.mint(actor=ALICE, ops=["get"], namespaces=["work"], ttl=ttl))
     assert refused.reason == "invalid_request"
     assert list(vault.caps()) == []

@@ -38,7 +38,7 @@ Reopen = Callable[[], Vault]
 @pytest.mark.requirement("renew-race")
 @pytest.mark.parametrize("void", ["revoke", "revoke_actor", "erase"])
 @pytest.mark.parametrize("same", [True, False])
-def test_a_revocation_just_before_a_renewal_is_written_leaves_no_cap(
+def test_revocation_just_before_a_renewal_is_written_leaves_no_cap(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, void: str, same: bool
 ) -> None:
     token = renewable(vault)
@@ -58,7 +58,7 @@ def test_a_revocation_just_before_a_renewal_is_written_leaves_no_cap(
 
 @pytest.mark.requirement("renew-race")
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_revocation_just_before_a_mint_is_written_leaves_no_cap(
+def test_revocation_just_before_a_mint_is_written_leaves_no_cap(
     vault: Vault, clock: Clock, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, which: int
 ) -> None:
     token = admin(vault)
@@ -83,7 +83,7 @@ def test_voiding_the_actor_of_an_admin_cap_just_before_a_mint_leaves_no_cap(
 
 @pytest.mark.requirement("renew-race")
 @pytest.mark.parametrize("how", ["renew", "mint"])
-def test_a_cap_issued_just_before_a_revocation_is_written_falls_with_it(
+def test_cap_issued_just_before_a_revocation_is_written_falls_with_it(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     token = renewable(vault) if how == "renew" else admin(vault)
@@ -99,7 +99,7 @@ def test_a_cap_issued_just_before_a_revocation_is_written_falls_with_it(
 
 
 @pytest.mark.requirement("renew-race")
-def test_a_grandchild_issued_while_its_lineage_is_revoked_falls_with_it(
+def test_grandchild_issued_while_its_lineage_is_revoked_falls_with_it(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = renewable(vault)
@@ -116,7 +116,7 @@ def test_a_grandchild_issued_while_its_lineage_is_revoked_falls_with_it(
 @pytest.mark.requirement("renew-race", "erase-void")
 @pytest.mark.parametrize("void", ["revoke_actor", "erase"])
 @pytest.mark.parametrize("how", ["renew", "mint", "owner"])
-def test_a_cap_issued_just_before_its_actor_is_voided_is_void(
+def test_cap_issued_just_before_its_actor_is_voided_is_void(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, void: str, how: str
 ) -> None:
     token, console, rival = renewable(vault), admin(vault), reopen()
@@ -136,7 +136,7 @@ def test_a_cap_issued_just_before_its_actor_is_voided_is_void(
 
 @pytest.mark.requirement("renew-race", "audit-unlinkable")
 @pytest.mark.parametrize("how", ["renew", "mint"])
-def test_a_cap_issued_just_before_an_erasure_leaves_no_record_of_its_actor(
+def test_cap_issued_just_before_an_erasure_leaves_no_record_of_its_actor(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     token, console, rival = renewable(vault), admin(vault), reopen()
@@ -151,7 +151,7 @@ def test_a_cap_issued_just_before_an_erasure_leaves_no_record_of_its_actor(
 
 @pytest.mark.requirement("renew-race", "store-missing-broken")
 @pytest.mark.parametrize("how", ["renew", "mint"])
-def test_a_vault_that_keeps_losing_is_unavailable_and_makes_no_cap(
+def test_vault_that_keeps_losing_is_unavailable_and_makes_no_cap(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     token = renewable(vault) if how == "renew" else admin(vault, actor=ALICE)
@@ -179,7 +179,7 @@ def two(tmp_path: Path, vault: Vault, clock: Clock) -> Iterator[tuple[Child, Chi
 
 
 @pytest.mark.requirement("renew-lineage", "store-changes")
-def test_a_lineage_over_processes_falls_in_all_of_them(two: tuple[Child, Child], vault: Vault) -> None:
+def test_lineage_over_processes_falls_in_all_of_them(two: tuple[Child, Child], vault: Vault) -> None:
     one, other = two
     token = renewable(vault)
     second = one.ask(token, "renew").value
@@ -210,7 +210,7 @@ def test_processes_that_renew_while_another_revokes_leave_no_cap_alive(two: tupl
 
 
 @pytest.mark.requirement("renew-race")
-def test_a_race_over_one_actor_spares_the_others(
+def test_race_over_one_actor_spares_the_others(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     token, rival = renewable(vault, actor_scope=SCOPE), reopen()
@@ -225,7 +225,7 @@ def test_a_race_over_one_actor_spares_the_others(
 @pytest.mark.requirement("renew-race", "erase-void")
 @pytest.mark.parametrize("void", ["revoke_actor", "erase"])
 @pytest.mark.parametrize("how", ["admin", "owner"])
-def test_a_cap_minted_just_after_its_actor_was_voided_is_alive(
+def test_cap_minted_just_after_its_actor_was_voided_is_alive(
     vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, void: str, how: str
 ) -> None:
     """Dead on arrival, its record would name an erased actor for good."""

@@ -13,7 +13,9 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault, api
 from strongroom.caps import chain
-from strongroom.errors import BY_REASON
+from strongroom.errors import BY_REASON, CapRevoked
+from strongroom.memory.vault_records import REVOKED
+from strongroom.store import PutNew
 from strongroom.vault import issue
 from tests.conftest import Clock
 from tests.vault.tools import (
@@ -101,7 +103,7 @@ BAD: dict[str, tuple[str, Bad]] = {
 @pytest.mark.requirement("renew-denied", "bad-cap", "audit-reads", "audit-garbage")
 @pytest.mark.parametrize("whose", WHOSE)
 @pytest.mark.parametrize("bad", BAD)
-def test_a_cap_that_may_not_be_renewed_is_refused_on_record_and_makes_no_cap(
+def test_cap_that_may_not_be_renewed_is_refused_on_record_and_makes_no_cap(
     vault: Vault, clock: Clock, bad: str, whose: str
 ) -> None:
     reason, make = BAD[bad]
@@ -121,7 +123,7 @@ def test_a_cap_that_may_not_be_renewed_is_refused_on_record_and_makes_no_cap(
 
 
 @pytest.mark.requirement("renew-denied")
-def test_a_refused_renewal_is_logged_under_the_class_that_was_asked_for(vault: Vault, clock: Clock) -> None:
+def test_refused_renewal_is_logged_under_the_class_that_was_asked_for(vault: Vault, clock: Clock) -> None:
     size = vault.audit.size()
     for make in (_narrowed, _revoked):
         refusal(partial(renewed, vault, make(vault, clock, {})))
@@ -130,7 +132,7 @@ def test_a_refused_renewal_is_logged_under_the_class_that_was_asked_for(vault: V
 
 
 @pytest.mark.requirement("renew-denied")
-def test_a_cap_of_another_vault_with_other_keys_is_not_renewed(vault: Vault, clock: Clock, tmp_path: Path) -> None:
+def test_cap_of_another_vault_with_other_keys_is_not_renewed(vault: Vault, clock: Clock, tmp_path: Path) -> None:
     with strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other-keys"), now=clock) as other:
         token = renewable(other)
     assert refusal(lambda: renewed(vault, token)).reason == "cap_audience"
@@ -138,7 +140,7 @@ def test_a_cap_of_another_vault_with_other_keys_is_not_renewed(vault: Vault, clo
 
 @pytest.mark.requirement("renew-denied", "cap-revoke")
 @pytest.mark.parametrize("void", ["revoke_actor", "erase", "rotate_issuer"])
-def test_a_cap_voided_with_all_others_is_not_renewed(vault: Vault, clock: Clock, void: str) -> None:
+def test_cap_voided_with_all_others_is_not_renewed(vault: Vault, clock: Clock, void: str) -> None:
     token = renewable(vault)
     vault.memory(token).put("a trip", namespace="travel")
     getattr(vault, void)(*([] if void == "rotate_issuer" else [ALICE]))
@@ -151,7 +153,7 @@ def test_a_cap_voided_with_all_others_is_not_renewed(vault: Vault, clock: Clock,
 @pytest.mark.parametrize(
     "narrowing", [{"ttl": 10**6}, {"ops": ["renew"]}, {"session": "s"}, {"max_k": 1}, {"namespaces": ["work"]}, {}]
 )
-def test_what_was_narrowed_cannot_outlive_its_narrowing(vault: Vault, clock: Clock, narrowing: dict[str, Any]) -> None:
+def test_narrowed_cap_cannot_outlive_its_narrowing(vault: Vault, clock: Clock, narrowing: dict[str, Any]) -> None:
     child = strongroom.attenuate(renewable(vault), now=clock, **narrowing)
     error = refusal(lambda: renewed(vault, child))
     assert error.reason == "invalid_request"
@@ -159,13 +161,13 @@ def test_what_was_narrowed_cannot_outlive_its_narrowing(vault: Vault, clock: Clo
 
 
 @pytest.mark.requirement("renew-denied")
-def test_a_scope_narrowed_to_one_actor_is_not_renewed(vault: Vault, clock: Clock) -> None:
+def test_scope_narrowed_to_one_actor_is_not_renewed(vault: Vault, clock: Clock) -> None:
     child = strongroom.attenuate(renewable(vault, actor_scope=SCOPE), actor=ALICE, now=clock)
     assert refusal(lambda: renewed(vault, child)).reason == "invalid_request"
 
 
 @pytest.mark.requirement("renew-denied")
-def test_a_token_that_splits_into_another_one_is_renewed_as_what_was_verified(vault: Vault) -> None:
+def test_token_that_splits_into_another_one_is_renewed_as_what_was_verified(vault: Vault) -> None:
     """The gate and the renewal must read the same bytes: else a forged cap would be signed."""
     wide = foreign_cap(vault, actor="local/victim", issuer_seed=bytes(32), ttl=10**6)
 
@@ -189,7 +191,7 @@ def test_a_token_that_splits_into_another_one_is_renewed_as_what_was_verified(va
 @pytest.mark.parametrize("whose", WHOSE)
 @pytest.mark.parametrize("ttl", [1, 3600, 400 * 24 * 3600])
 @pytest.mark.parametrize("delegable", [True, False])
-def test_a_renewal_says_the_same_but_for_its_time_its_id_and_its_holder(
+def test_renewal_says_the_same_but_for_its_time_its_id_and_its_holder(
     vault: Vault, clock: Clock, whose: str, ttl: int, delegable: bool
 ) -> None:
     choices: tuple[dict[str, Any], ...] = (
@@ -215,7 +217,7 @@ def test_a_renewal_says_the_same_but_for_its_time_its_id_and_its_holder(
 
 @pytest.mark.requirement("renew-same")
 @pytest.mark.parametrize("whose", WHOSE)
-def test_a_cap_is_renewed_until_its_last_second_and_lives_as_long_again(vault: Vault, clock: Clock, whose: str) -> None:
+def test_cap_is_renewed_until_its_last_second_and_lives_as_long_again(vault: Vault, clock: Clock, whose: str) -> None:
     token = renewable(vault, ttl=60, **WHOSE[whose])
     for _ in range(5):
         clock.move(59)
@@ -225,7 +227,7 @@ def test_a_cap_is_renewed_until_its_last_second_and_lives_as_long_again(vault: V
 
 
 @pytest.mark.requirement("renew-same")
-def test_the_old_cap_ends_when_it_would_have(vault: Vault, clock: Clock) -> None:
+def test_old_cap_ends_when_it_would_have(vault: Vault, clock: Clock) -> None:
     old = renewable(vault, ttl=60)
     clock.move(30)
     new = renewed(vault, old)
@@ -235,7 +237,7 @@ def test_the_old_cap_ends_when_it_would_have(vault: Vault, clock: Clock) -> None
 
 
 @pytest.mark.requirement("renew-same", "gate-session", "gate-max-k")
-def test_a_renewed_cap_is_held_to_the_same_limits(vault: Vault, clock: Clock) -> None:
+def test_renewed_cap_is_held_to_the_same_limits(vault: Vault, clock: Clock) -> None:
     again = renewed(vault, renewable(vault, session="s", max_k=1, max_depth=0))
     memory = vault.memory(again)
     memory.put("a trip", namespace="travel")
@@ -247,7 +249,7 @@ def test_a_renewed_cap_is_held_to_the_same_limits(vault: Vault, clock: Clock) ->
 
 
 @pytest.mark.requirement("renew-same", "cap-scope")
-def test_a_renewed_scope_opens_nothing_until_it_is_narrowed_to_one_actor(vault: Vault, clock: Clock) -> None:
+def test_renewed_scope_opens_nothing_until_it_is_narrowed_to_one_actor(vault: Vault, clock: Clock) -> None:
     again = renewed(vault, renewable(vault, actor_scope=SCOPE))
     assert refusal(lambda: vault.memory(again).get("x")).reason == "cap_malformed"
     vault.memory(strongroom.attenuate(again, actor=ALICE, now=clock)).put("hers", namespace="work")
@@ -272,7 +274,7 @@ def test_renewing_a_scope_gives_no_way_back_to_an_actor_that_was_voided(vault: V
 
 @pytest.mark.requirement("renew-lineage", "audit-reads", "audit-private")
 @pytest.mark.parametrize("whose", WHOSE)
-def test_a_renewal_is_on_record_with_its_link_and_no_name(vault: Vault, whose: str) -> None:
+def test_renewal_is_on_record_with_its_link_and_no_name(vault: Vault, whose: str) -> None:
     token = renewable(vault, **WHOSE[whose])
     size = vault.audit.size()
     again = renewed(vault, token)
@@ -287,7 +289,7 @@ def test_a_renewal_is_on_record_with_its_link_and_no_name(vault: Vault, whose: s
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_the_registry_knows_what_a_renewal_came_from(vault: Vault) -> None:
+def test_registry_knows_what_a_renewal_came_from(vault: Vault) -> None:
     token = renewable(vault, label="laptop")
     again = renewed(vault, token)
     records = {str(record.link): record for record in vault.caps()}
@@ -300,7 +302,7 @@ def test_the_registry_knows_what_a_renewal_came_from(vault: Vault) -> None:
 
 
 @pytest.mark.requirement("renew-same")
-def test_an_answer_says_the_links_id_and_end_and_its_repr_hides_the_cap(vault: Vault) -> None:
+def test_answer_says_the_links_id_and_end_and_its_repr_hides_the_cap(vault: Vault) -> None:
     answer = vault.door(renewable(vault)).call(api.Renew())
     assert (answer.link, answer.expires) == (link(answer.cap), claims(answer.cap).exp)
     for shown in (repr(answer), str(answer), f"{answer}", repr([answer]), repr(Token(answer.cap))):
@@ -313,9 +315,25 @@ def test_every_reason_of_the_table_is_one() -> None:
 
 
 @pytest.mark.requirement("renew-denied")
-def test_a_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each renewal depends on all before it, so there is an end to them."""
     monkeypatch.setattr(issue, "_GENERATIONS", 2)
     newest = renewed(vault, renewed(vault, renewable(vault)))
     assert refusal(lambda: renewed(vault, newest)).reason == "invalid_request"
     assert standing(vault, newest) == ""
+
+
+@pytest.mark.requirement("renew-race", "renew-lineage")
+def test_renewal_is_refused_once_any_ancestor_is_revoked(vault: Vault) -> None:
+    """Also while the caps in between have not been reached yet: else who is quick outruns who revokes."""
+    first = vault.mint(actor="local/alice", ops=["get", "renew"], namespaces=["travel"], ttl=3600)
+    newest = first
+    for _ in range(3):
+        newest = vault.memory(newest).renew()
+    link = chain.parse(first).links[0].id
+    vault._clerk.admin.record_owner("revoke", [PutNew(REVOKED + link, b"")], links=[link])
+    with pytest.raises(CapRevoked):
+        vault.memory(newest).renew()
+    vault.revoke(first)
+    with pytest.raises(CapRevoked):
+        vault.memory(newest).get("x")

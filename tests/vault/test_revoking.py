@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import strongroom
-from strongroom import Token, Vault, api
-from strongroom.errors import AuditUnavailable
+from strongroom import FileKeys, Token, Vault, api
+from strongroom.caps import chain
+from strongroom.errors import AuditUnavailable, CapRevoked
 from strongroom.memory import cap_records
+from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.replica import Replica
 from strongroom.store import Commit
-from tests.conftest import Clock
+from tests.conftest import NAMESPACES, Clock
 from tests.vault.tools import (
     ALICE,
     BOB,
@@ -41,7 +44,7 @@ NOBODYS = "0" * 64
 
 @pytest.mark.requirement("admin-within", "audit-reads", "audit-private")
 @pytest.mark.parametrize("whose", ["local/alice", "hermes/default", "hermes/default2/x", "hermes/def", "hermes"])
-def test_a_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, whose: str) -> None:
+def test_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, whose: str) -> None:
     token, other = admin(vault), renewable(vault, actor=whose)
     size = vault.audit.size()
     assert refusal(partial(revoked, vault, token, link(other))).reason == "not_found"
@@ -53,7 +56,7 @@ def test_a_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, wh
 
 
 @pytest.mark.requirement("admin-never-admin")
-def test_an_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narrowed_from(
+def test_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narrowed_from(
     vault: Vault, clock: Clock
 ) -> None:
     parent, other = admin(vault), admin(vault, actor=ALICE)
@@ -65,7 +68,7 @@ def test_an_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narro
 
 
 @pytest.mark.requirement("admin-within", "gate-same-denial")
-def test_a_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, clock: Clock) -> None:
+def test_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     gone = renewable(vault, actor="local/gone")
     vault.revoke(gone)
@@ -87,7 +90,7 @@ def test_a_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault
 
 @pytest.mark.requirement("admin-within")
 @pytest.mark.parametrize("named", ["", "x", "0" * 63, "0" * 65, "G" * 64, "A" * 64, "../" * 21 + "x", "\ud800" * 64])
-def test_what_is_no_link_is_an_invalid_request(vault: Vault, named: str) -> None:
+def test_non_link_is_an_invalid_request(vault: Vault, named: str) -> None:
     token = admin(vault)
     size = vault.audit.size()
     assert refusal(partial(revoked, vault, token, named)).reason == "invalid_request"
@@ -95,7 +98,7 @@ def test_what_is_no_link_is_an_invalid_request(vault: Vault, named: str) -> None
 
 
 @pytest.mark.requirement("admin-within")
-def test_a_narrowed_admin_cap_revokes_only_what_is_left_to_it(vault: Vault, clock: Clock) -> None:
+def test_narrowed_admin_cap_revokes_only_what_is_left_to_it(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     hers, his = minted(vault, token), minted(vault, token, actor=BOB)
     one = strongroom.attenuate(token, actor=ALICE, now=clock)
@@ -149,7 +152,7 @@ def test_revoking_takes_what_was_narrowed_offline_too(vault: Vault, clock: Clock
 
 
 @pytest.mark.requirement("admin-list", "admin-within")
-def test_a_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, clock: Clock) -> None:
+def test_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, clock: Clock) -> None:
     token = admin(vault)
     inside = [token, minted(vault, token), renewable(vault, actor=BOB), renewable(vault, actor_scope=SCOPE)]
     for actor in ("local/alice", "hermes/default", "hermes/default2/x", "hermes/def"):
@@ -166,7 +169,7 @@ def test_a_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, cloc
 
 
 @pytest.mark.requirement("admin-list")
-def test_a_list_says_what_was_revoked_and_is_in_the_order_of_issue(vault: Vault, clock: Clock) -> None:
+def test_list_says_what_was_revoked_and_is_in_the_order_of_issue(vault: Vault, clock: Clock) -> None:
     token = admin(vault, actor=ALICE)
     made: list[Token] = []
     for _ in range(3):
@@ -210,7 +213,7 @@ FALLS: dict[str, set[str]] = {
 
 @pytest.mark.requirement("renew-lineage", "cap-revoke")
 @pytest.mark.parametrize("which", FALLS)
-def test_what_came_from_a_revoked_cap_falls_with_it_and_nothing_else_does(
+def test_descendants_of_a_revoked_cap_fall_with_it_and_nothing_else_does(
     vault: Vault, clock: Clock, which: str, reopen: Callable[[], Vault]
 ) -> None:
     family, other = _family(vault, clock), reopen()
@@ -239,7 +242,7 @@ def test_renewed_twice_then_the_first_revoked_kills_all_three(vault: Vault, cloc
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_what_came_from_a_cap_falls_with_it_after_that_one_has_ended(vault: Vault, clock: Clock) -> None:
+def test_descendants_of_a_cap_fall_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
     first = renewable(vault, ttl=60)
     clock.move(30)
     second = renewed(vault, first)
@@ -250,7 +253,7 @@ def test_what_came_from_a_cap_falls_with_it_after_that_one_has_ended(vault: Vaul
 
 
 @pytest.mark.requirement("renew-lineage")
-def test_what_an_admin_cap_minted_falls_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
+def test_caps_minted_by_an_admin_cap_fall_with_it_after_it_has_ended(vault: Vault, clock: Clock) -> None:
     token = admin(vault, ttl=60)
     hers = minted(vault, token, ttl=3600)
     clock.move(60)
@@ -261,7 +264,7 @@ def test_what_an_admin_cap_minted_falls_with_it_after_it_has_ended(vault: Vault,
 @pytest.mark.requirement("renew-lineage")
 @pytest.mark.parametrize("how", ["owner", "admin"])
 @pytest.mark.parametrize("broken", [1, 2, 3])
-def test_a_revocation_interrupted_midway_is_finished_by_the_next(
+def test_revocation_interrupted_midway_is_finished_by_the_next(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, how: str, broken: int
 ) -> None:
     token, chain = admin(vault), [renewable(vault)]
@@ -334,3 +337,41 @@ def test_erasing_an_actor_removes_the_records_of_its_renewals(vault: Vault) -> N
     vault.revoke(token)
     assert standing(vault, his) == "cap_revoked"
     assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("gate-recheck", "renew-lineage")
+@pytest.mark.parametrize("call", [api.Get(query="x"), api.List(), api.Forget(namespaces=("travel",))], ids=str)
+def test_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhile(
+    vault: Vault,
+    cap: Token,
+    tmp_path: Path,
+    keys: FileKeys,
+    monkeypatch: pytest.MonkeyPatch,
+    call: api.Call[object],
+) -> None:
+    vault.memory(cap).put("a line", namespace="travel")
+    real = CachedNamespace.portions
+
+    def slow(self: CachedNamespace) -> Iterator[None]:
+        yield from real(self)
+        vault.revoke(cap)
+
+    monkeypatch.setattr(CachedNamespace, "portions", slow)
+    with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other, pytest.raises(CapRevoked):
+        other.door(cap).call(call)
+    monkeypatch.undo()
+    fresh = vault.mint(actor="local/alice", ops=["list"], namespaces=NAMESPACES)
+    assert [line.namespace for line in vault.memory(fresh).list().lines] == ["travel"]
+
+
+@pytest.mark.requirement("admin-within", "admin-list")
+def test_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: Vault) -> None:
+    token = vault.mint(
+        actor_scope="local/", ops=["mint", "revoke"], namespaces=["travel"], data_class="admin", ttl=3600
+    )
+    private = vault.mint(actor="local/alice", ops=["get"], namespaces=["personal", "travel"], ttl=3600)
+    link = chain.parse(private).links[0].id
+    door = vault.door(token)
+    assert link not in [record.link for record in door.call(api.ListCaps()).caps]
+    with pytest.raises(strongroom.errors.LineNotFound):
+        door.call(api.Revoke(link=link))

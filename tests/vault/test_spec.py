@@ -16,19 +16,19 @@ CAP, LINE, AUDIT = (DOCS / "spec" / f"{name}.md" for name in ("cap", "line", "au
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_page_names_every_field_of_a_caps_record_in_order() -> None:
+def test_page_names_every_field_of_a_caps_record_in_order() -> None:
     (cells,) = [row for row in rows(LINE.read_text()) if row[0] == "`vault/caps/<link id>`"]
     assert [name for name in code(cells[1]) if name in CapRecord.__struct_fields__] == list(CapRecord.__struct_fields__)
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_page_names_every_operation_that_an_entry_may_be_about() -> None:
+def test_page_names_every_operation_that_an_entry_may_be_about() -> None:
     (cells,) = [row for row in rows(section(AUDIT, "## 2. Entry")) if row[0] == "`op`"]
     assert set(code(cells[2])) == OPS
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_page_names_every_detail_of_what_is_done_with_a_cap() -> None:
+def test_page_names_every_detail_of_what_is_done_with_a_cap() -> None:
     table = [row for row in rows(section(AUDIT, "## 2. Entry")) if len(row) == 4]
     assert {code(op)[0] for op, *_ in table} == {"renew", "mint", "revoke", "audit"}
     told = {re.sub("<.*?>", "0", detail) for *_, cell, _ in table for detail in code(cell)}
@@ -36,6 +36,6 @@ def test_the_page_names_every_detail_of_what_is_done_with_a_cap() -> None:
 
 
 @pytest.mark.requirement("project-docs")
-def test_the_page_names_the_ops_that_an_admin_cap_does_not_mint() -> None:
+def test_page_names_the_ops_that_an_admin_cap_does_not_mint() -> None:
     (rule,) = re.findall(r"^2\. every op is one of the memory's: (.*), else", CAP.read_text(), re.MULTILINE)
     assert set(code(rule)) == set(Op) - _MEMORY_OPS

@@ -83,7 +83,7 @@ def decode_entry(data: bytes) -> Entry:
     try:
         entry = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("a log entry does not read as one") from None
+        raise Tampered("a log entry cannot be decoded") from None
     if _encode(entry) != data or entry.v != 1:
         raise Tampered("a log entry is not in canonical form")
     return entry
@@ -105,7 +105,7 @@ def done_runs(entry: Entry) -> tuple[Runs, Runs]:
     try:
         return _runs(done), _runs(undone)
     except ValueError:
-        raise Tampered("an entry that says what was carried out does not read") from None
+        raise Tampered("a log entry about finished operations cannot be decoded") from None
 
 
 def _runs(text: str) -> Runs:
@@ -124,7 +124,7 @@ def encode_hash(hashed: bytes) -> str:
 
 
 def marks(effects: Sequence[Effect], tags: Mapping[str, tuple[str, str]]) -> tuple[Mark, ...]:
-    """The new state of each object that the effects change. `tags` has, by its name, its own tag and its shelf's."""
+    """The new state of each object that the effects change. `tags`: object name -> its own tag, its shelf's tag."""
     found: list[Mark] = []
     for effect in effects:
         if isinstance(effect, _WRITING):

@@ -166,12 +166,12 @@ class Statements:
         return self._said.get(owner, {}).get(tag, [])
 
     def _is_emptied(self, owner: str, said: ObjectStatement) -> bool:
-        """Whether an erasure of its namespace may have come after a statement."""
+        """Whether the object's namespace may have been erased after this statement."""
         known = self._emptied.get((owner, said.shelf), {})
         return any(one.may_follow(said, own=worker == said.worker) for worker, one in known.items())
 
     def _is_before_emptying(self, owner: str, said: ObjectStatement) -> bool:
-        """Whether an erasure of its namespace certainly came after a statement."""
+        """Whether the object's namespace was certainly erased after this statement."""
         known = self._emptied.get((owner, said.shelf), {})
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 

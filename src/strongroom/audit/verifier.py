@@ -160,7 +160,7 @@ _DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.
 
 _OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
 _LOOKS = 5
-"""How often to look again, at most, while others write and objects do not fit."""
+"""How many times to compare again, at most, if others write meanwhile and objects do not match the log."""
 
 
 class Verifier:

@@ -211,7 +211,7 @@ def issuer_id(public: bytes) -> str:
 def _check_later_links(chain: UnverifiedCap, proven: _Proven) -> None:
     for parent, link in pairwise(chain.links):
         if parent.holder_key is None:
-            raise CapSignatureInvalid("a link follows one that names no holder key")
+            raise CapSignatureInvalid("a link was added to a cap that has no holder key")
         _check_signature(parent.holder_key, link)
         if isinstance(link.claims, Narrowing) and link.claims.prev != parent.id:
             raise CapMalformed("the links of this cap do not belong together")

@@ -25,7 +25,7 @@ from strongroom.client.validate_answer import is_sound
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Most bytes of an answer that are read."""
+"""Maximum number of bytes of an answer that are read."""
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})

@@ -92,7 +92,7 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
     try:
         line = _decode_line(plain)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("a line does not read as one") from None
+        raise Tampered("a decrypted line cannot be decoded") from None
     # The context already binds both. A writer that held the key and still wrote another id is not believed.
     if line.id != line_id or line.namespace != place.namespace:
         raise Tampered("a line names another place than its own")
@@ -116,7 +116,7 @@ def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, byt
     try:
         return msgspec.json.decode(plain, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("a sealed text does not read as one") from None
+        raise Tampered("a decrypted text cannot be decoded") from None
 
 
 def seal_page(
@@ -145,7 +145,7 @@ def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[
     try:
         return msgspec.json.decode(plain, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("a record does not read as one") from None
+        raise Tampered("a decrypted record cannot be decoded") from None
 
 
 def sealed_epoch(sealed: bytes, newest: int = VERSION) -> int:

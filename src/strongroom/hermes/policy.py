@@ -254,7 +254,7 @@ def _listed(names: tuple[Namespace, ...]) -> str:
 def _inbox(text: str) -> str:
     if text and not inbox.is_recipient(text):
         raise InvalidRequest(
-            "inbox: this is no key of a vault", hint="remove that line and run `strongroom wire hermes`"
+            "inbox: this is not a vault's public key", hint="remove that line and run `strongroom wire hermes`"
         )
     return text
 
@@ -291,5 +291,5 @@ def _identity(people: People) -> Identity:
 
 def _account(text: str, what: str) -> str:
     if not _ACCOUNT.fullmatch(text):
-        raise InvalidRequest(f"{what}: {text[:80]!r} is no account", hint="write it as platform:id, telegram:12345")
+        raise InvalidRequest(f"{what}: {text[:80]!r} is not an account", hint="write it as platform:id, telegram:12345")
     return text

@@ -32,7 +32,7 @@ LIMIT = 1 << 18
 MARKER = ".memory-files-imported"
 _MARKER_LIMIT = 1 << 20
 _REMEMBERED = 10_000
-"""Most marks kept, oldest dropped first. 10,000 take 670 kB."""
+"""Maximum number of marks kept, oldest dropped first. 10,000 take 670 kB."""
 _writing = threading.Lock()
 
 

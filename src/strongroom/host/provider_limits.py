@@ -27,11 +27,11 @@ class Limits:
     recovered_turn: float = 60.0
     """For each turn that an earlier process left. A provider that takes longer gets it again at the next start."""
     recalled: int = 8_000
-    """Most characters of recalled text in one turn."""
+    """Maximum number of characters of recalled text in one turn."""
     prompt_block: int = 16_000
-    """Most characters of one provider in the system prompt."""
+    """Maximum number of characters of one provider in the system prompt."""
     compressed: int = 6_000
-    """Most characters for the summary of a compression."""
+    """Maximum number of characters for the summary of a compression."""
     asking_threads: int = 16
     """Threads for calls that are waited for, in the whole host."""
     keeping_threads: int = 8
@@ -39,7 +39,7 @@ class Limits:
     held: float = 1.0
     """How many seconds a call may hold a thread before a spare one may be added."""
     spare_threads: int = 32
-    """Most spare threads of each kind. Beyond that, calls wait."""
+    """Maximum number of spare threads of each kind. Beyond that, calls wait."""
     waiting_turns: int = 256
     """Turns of one agent that wait in RAM for a slow provider. Further ones stay in the journal."""
     journal_bytes: int = 256 * 1024 * 1024

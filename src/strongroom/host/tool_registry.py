@@ -35,7 +35,11 @@ def gather_tools(
             if isinstance(schema, str):
                 log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
             elif schema["name"] in reserved or schema["name"] in routes:
-                log.warning("memory provider %s: tool %s is left out: taken", provider.name, schema["name"])
+                log.warning(
+                    "memory provider %s: tool %s is left out, because another provider has a tool of that name",
+                    provider.name,
+                    schema["name"],
+                )
             else:
                 schemas.append(schema)
                 routes[schema["name"]] = provider
@@ -59,7 +63,7 @@ def sound(given: object) -> Schema | str:
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The flaws of a tool in its bare form, in which no key may be missing."""
+    """The flaws of a tool's schema. The keys `name`, `description` and `parameters` are required."""
     name, parameters = schema.get("name"), schema.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield "its name is not of 1 to 64 letters, digits, _ and -"
@@ -127,7 +131,7 @@ def as_json_answer(given: object) -> str | None:
 
 
 def _no_json(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def refusal_answer(message: str) -> str:

@@ -274,7 +274,7 @@ class EnvironmentKeys:
             self._key(name, "EnvironmentKeys.generate() makes the values to set for a new vault")
 
     def discard(self) -> None:
-        """Nothing was made here."""
+        """Nothing to remove: `create` stores no keys."""
 
     @classmethod
     def generate(cls) -> dict[str, str]:

@@ -19,16 +19,16 @@ from strongroom.audit.entry import Decision, Entry
 from strongroom.model import Millis
 
 EACH = 60
-"""Refusals of one pair that are written one by one within a minute."""
+"""How many refusals of one pair get an entry of their own within a minute. The others are only counted."""
 
 TOTAL = 100
 """Entries within a second, in addition to the first of each pair; and sums within a second."""
 
 HELD = 1024
-"""Most pairs tracked at once, first refusals written in one minute, and sums."""
+"""Maximum number of pairs tracked at once, of first refusals written in one minute, and of sums."""
 
 NAMED = 256
-"""Most namespaces that one sum names."""
+"""Maximum number of namespaces that one sum names."""
 
 OTHERS = " and others"
 """The end of `detail` where a sum stands for more caps, actors or namespaces than it can name."""
@@ -43,7 +43,7 @@ _ANY_CAP = ""
 
 
 class _Bound:
-    """A limit of so many within each span of time."""
+    """A rate limit: at most `most` in each span of time."""
 
     def __init__(self, most: int, span: int) -> None:
         self._most = most
@@ -147,7 +147,7 @@ class RefusalLog:
         return pair
 
     def _may_write(self, pair: Pair, window: _Window, entry: Entry) -> bool:
-        """Whether a refusal is written by itself: never after one of its pair was counted in this minute."""
+        """Whether a refusal gets an entry of its own. Once refusals of a pair are counted, no more do that minute."""
         if window.sums or window.written >= EACH or pair[0] == _ANY_CAP:
             return False
         return (self._further if window.written else self._firsts).takes(entry.time)

@@ -24,7 +24,7 @@ SHOWN = "show"
 """The op in the entry of a cap that was refused before it asked for anything."""
 
 _NAMED = 64
-"""Most namespaces named in the entry of a refusal, since a request may ask for any number."""
+"""Maximum number of namespaces named in the entry of a refusal, since a request may ask for any number."""
 
 
 class RefusalRecorder:

@@ -118,7 +118,7 @@ class Replica:
                 self._let_go()
 
     def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
-        """The versions up to which the vault, and with `lines` an actor, are followed. Empty if one of them is not.
+        """The held versions of the vault's records and, with `lines`, of an actor's. Empty if one of them is not held.
 
         For optimistic concurrency on a distant store: decide from this state, and let the commit verify the versions.
         """

@@ -65,5 +65,5 @@ def line_id_of(name: str) -> LineId:
         return model.line_id(name.rsplit("/", 1)[1])
     except InvalidRequest:
         raise Tampered(
-            "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+            "an object with an invalid name is stored among the lines", hint="vault.audit.verify() names what is wrong"
         ) from None

@@ -30,7 +30,7 @@ LOOSE_LIMIT = 256
 
 _FEW = 16
 PAGE_TEXT = 128 * 1024
-"""Most characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
+"""Maximum number of characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
 _NEWEST = 32
 """How many of the newest lines are read before all others. They are in no page."""
 _STEPS = (16, 64)
@@ -79,7 +79,8 @@ class CachePageSet:
             name = line_id_of(thing.name)
             if thing.name != self._lines + name:
                 raise Tampered(
-                    "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+                    "an object with an invalid name is stored among the lines",
+                    hint="vault.audit.verify() names what is wrong",
                 )
             if thing.body is not None:
                 living.append((name, thing.version))
@@ -139,7 +140,7 @@ class CachePageSet:
         return lines, sum(name >= lines[0].id for name in names[:at])
 
     def _shared(self, lines: Sequence[Line]) -> Batch:
-        """The lines as a page returns them: lines opened one by one share no values, and take three times the room."""
+        """Make the lines share equal values, as lines from a page do. Without this they take three times the RAM."""
         if len(lines) <= _FEW:
             return Batch(lines)
         return CachePage.of(Batch(lines, self._readings(lines))).batch(self.namespace)

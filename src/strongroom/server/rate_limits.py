@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from strongroom.errors import ServerUnavailable
 
 LONGEST = 2.0
-"""Most seconds for which used time may block a caller: reloading a large memory is not an attack."""
+"""Maximum seconds for which used time may block a caller: reloading a large memory is not an attack."""
 
 
 class Buckets:
@@ -60,7 +60,7 @@ class Holders:
         """By what a first link's text hashes to."""
 
     def of(self, token: str, lineage: Callable[[], int | None]) -> int:
-        """Who shows a token. One that does not verify has its own holder, so that no forgery costs anybody else."""
+        """The caller to charge for a token. Each invalid token counts by itself, so a forgery costs nobody else."""
         first = hash(token.partition("~")[0])
         found = self._lineages.get(first)
         if found is None:

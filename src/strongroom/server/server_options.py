@@ -20,7 +20,7 @@ class Options:
     bodies_limit: int = 128 * 1024 * 1024
     """All large bodies together that are held at once."""
     unproven_limit: int = 64 * 1024
-    """Most bytes of a body that are read before its cap is verified."""
+    """Maximum number of bytes of a body that are read before its cap is verified."""
     header_limit: int = 32 * 1024
     head_seconds: float = 10
     """How long a connection may take to send a request's head, from its first byte or from being opened."""

@@ -12,7 +12,7 @@ from strongroom.store import wal_preallocate
 DUE = "vault.scrub"
 """A file that exists while a scrub is due."""
 _ROOM = 1024 * 1024
-"""Most bytes of room that a scrubbed journal keeps: some dozen turns."""
+"""Maximum number of bytes of room that a scrubbed journal keeps: some dozen turns."""
 
 
 def mark(file: Path, *, due: bool) -> None:

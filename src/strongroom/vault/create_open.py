@@ -272,7 +272,7 @@ def _source(keys: Keys, vault_id: str) -> KeySource:
 def _registry(namespaces: Iterable[str]) -> tuple[Namespace, ...]:
     names = tuple(map(model.namespace, namespaces))
     if not names or len(set(names)) != len(names):
-        raise InvalidRequest("a vault needs at least one namespace, and none of them twice")
+        raise InvalidRequest("a vault needs at least one namespace, and each only once")
     return names
 
 

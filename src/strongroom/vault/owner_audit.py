@@ -36,7 +36,7 @@ class SeenOf(Witness):
         self._other = _ONE_LOG if is_fleet else _WORKERS_LOG
 
     def read(self) -> str | None:
-        """The notes of this kind, and any text that is not a note, so that verification finds it."""
+        """The notes of this kind of log, and text that is not a note at all, so that verification reports it."""
         notes = [one for one in self._notes() if not self._other.match(one)]
         return BETWEEN.join(notes) if notes else None
 

@@ -211,7 +211,7 @@ class Vault:
         return issue.records(self._state, actor)
 
     def caps_on_record(self, links: Iterable[str]) -> Iterator[CapRecord]:
-        """The records of those of these links that were minted. Reads no other records."""
+        """The records of the given links, as far as they were minted. Reads no other records."""
         return issue.on_record(self._state, map(model.link_id, links))
 
     def shut_out(self, link: str) -> tuple[Actor, ...]:

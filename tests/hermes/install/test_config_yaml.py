@@ -27,7 +27,7 @@ NAME = "strongroom"
         ("hunter2: a: b\n", "mapping values"),
     ],
 )
-def test_what_is_wrong_is_said_to_the_end_and_quotes_nothing_of_the_file(text: str, said: str) -> None:
+def test_config_error_is_said_to_the_end_and_quotes_nothing_of_the_file(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         config_yaml.read(text)
     assert said in refused.value.message
@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said_to_the_end_and_quotes_nothing_of_the_file(text: s
         "a: \x00\n",
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_unreadable_config_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         config_yaml.read(text)
     assert refused.value.reason == "invalid_request"
@@ -69,12 +69,12 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
         "memory: some text\n",
     ],
 )
-def test_what_cannot_be_changed_alone_is_refused(text: str) -> None:
+def test_setting_that_cannot_be_changed_alone_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         config_yaml.with_provider(text, NAME)
 
 
-def test_an_unreadable_file_is_named_without_what_stands_in_it() -> None:
+def test_unreadable_file_is_named_without_what_stands_in_it() -> None:
     with pytest.raises(InvalidRequest) as refused:
         config_yaml.read("key: \"sk-very-secret\nother: 'sk-other-secret\n")
     assert "secret" not in f"{refused.value.message}{refused.value.hint}"
@@ -138,7 +138,7 @@ _values = st.recursive(
     st.none() | st.dictionaries(st.sampled_from(["provider", "memory_enabled", "z"]), st.text("abc", max_size=3)),
     st.booleans(),
 )
-def test_whatever_else_is_said_means_the_same_afterwards(
+def test_other_settings_mean_the_same_afterwards(
     rest: dict[str, Any], memory: dict[str, str] | None, flow: bool
 ) -> None:
     said = {**rest, "memory": memory}
@@ -164,5 +164,5 @@ def test_whatever_else_is_said_means_the_same_afterwards(
         ("", False),
     ],
 )
-def test_a_hook_that_injects_memory_is_seen(hooks: str, expected: bool) -> None:
+def test_hook_that_injects_memory_is_seen(hooks: str, expected: bool) -> None:
     assert config_yaml.injects(config_yaml.read(f"hooks: {hooks}\n")) is expected

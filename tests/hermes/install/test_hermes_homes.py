@@ -29,14 +29,14 @@ def test_no_home_is_refused(home: Path) -> None:
         hermes_homes.find(str(home / "nowhere"), None, {}, home)
 
 
-def test_a_home_that_hermes_home_names_and_that_is_not_there_is_refused_with_that_name(home: Path) -> None:
+def test_home_that_hermes_home_names_and_that_is_not_there_is_refused_with_that_name(home: Path) -> None:
     for named, environ in ((None, {"HERMES_HOME": str(home / "none")}), (str(home / "none"), {})):
         with pytest.raises(InvalidRequest) as refused:
             hermes_homes.find(named, None, environ, home)
         assert ("HERMES_HOME" in refused.value.message) == (named is None)
 
 
-def test_a_file_is_no_home(home: Path) -> None:
+def test_file_is_no_home(home: Path) -> None:
     (home / ".hermes").write_text("")
     with pytest.raises(InvalidRequest):
         hermes_homes.find(None, None, {}, home)
@@ -50,24 +50,24 @@ def test_another_users_home_is_refused(hermes: Path, home: Path, monkeypatch: py
 
 
 @pytest.mark.requirement("wire-refusals")
-def test_a_home_that_cannot_be_written_is_refused(hermes: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_cannot_be_written_is_refused(hermes: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: not (Path(path) == hermes and mode & os.W_OK))
     with pytest.raises(InvalidRequest):
         hermes_homes.find(None, None, {}, home)
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "-x", "Ünicode", "a" * 65])
-def test_what_hermes_takes_for_no_profile_is_refused(hermes: Path, home: Path, name: str) -> None:
+def test_name_that_is_no_profile_of_hermes_is_refused(hermes: Path, home: Path, name: str) -> None:
     with pytest.raises(InvalidRequest):
         hermes_homes.find(None, name, {}, home)
 
 
-def test_a_profile_that_is_not_there_is_refused(hermes: Path, home: Path) -> None:
+def test_profile_that_is_not_there_is_refused(hermes: Path, home: Path) -> None:
     with pytest.raises(InvalidRequest):
         hermes_homes.find(None, "coder", {}, home)
 
 
-def test_the_usual_home_its_profiles_and_the_active_one_are_found(hermes: Path, home: Path) -> None:
+def test_usual_home_its_profiles_and_the_active_one_are_found(hermes: Path, home: Path) -> None:
     profiles(hermes, "coder", "writer")
     (hermes / "profiles" / "Not A Profile").mkdir()
     default = HermesHome(hermes, "default", hermes)
@@ -129,19 +129,19 @@ def test_without_hermes_it_is_said(home: Path) -> None:
         hermes_probe.find(path=str(home))
 
 
-def test_a_python_without_hermes_is_refused() -> None:
+def test_python_without_hermes_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         hermes_probe.find(sys.executable)
 
 
-def test_a_python_that_is_none_is_refused(home: Path) -> None:
+def test_python_that_is_none_is_refused(home: Path) -> None:
     with pytest.raises(InvalidRequest):
         hermes_probe.find(str(home / "python"))
     with pytest.raises(ProviderUnavailable):
         hermes_probe.find(str(script(home / "python", "#!/bin/sh\nexit 3\n")))
 
 
-def test_a_wrapper_that_tells_nothing_is_refused(home: Path) -> None:
+def test_wrapper_that_tells_nothing_is_refused(home: Path) -> None:
     with pytest.raises(InvalidRequest):
         hermes_probe.python_of(script(home / "bin/hermes", "#!/bin/sh\nrun-it\n"))
 
@@ -154,25 +154,25 @@ def test_a_wrapper_that_tells_nothing_is_refused(home: Path) -> None:
         '#!/bin/bash\nset -e\nexec /opt/tools/python3.12 -m hermes_cli.main "$@"\n',
     ],
 )
-def test_the_python_of_a_script_is_found(home: Path, text: str) -> None:
+def test_python_of_a_script_is_found(home: Path, text: str) -> None:
     assert hermes_probe.python_of(script(home / "bin/hermes", text)) == Path("/opt/tools/python3.12")
 
 
-def test_a_wrapper_leads_to_the_script_behind_it(home: Path) -> None:
+def test_wrapper_leads_to_the_script_behind_it(home: Path) -> None:
     real = script(home / "my venv/bin/hermes", "#!/opt/tools/python\n")
     assert hermes_probe.python_of(script(home / "bin/hermes", f'#!/bin/sh\nexec "{real}" "$@"\n')) == Path(
         "/opt/tools/python"
     )
 
 
-def test_a_wrapper_that_calls_itself_ends(home: Path) -> None:
+def test_wrapper_that_calls_itself_ends(home: Path) -> None:
     me = home / "bin/hermes"
     with pytest.raises(InvalidRequest):
         hermes_probe.python_of(script(me, f'#!/bin/sh\nexec "{me}" "$@"\n'))
 
 
 @pytest.mark.requirement("wire-real-hermes")
-def test_the_installed_hermes_is_found_on_the_search_path() -> None:
+def test_installed_hermes_is_found_on_the_search_path() -> None:
     found = hermes_probe.find(path=str(PYTHON.parent))
     assert found.python == PYTHON
     assert found.version == "0.19.0"
@@ -184,5 +184,5 @@ def test_the_installed_hermes_is_found_on_the_search_path() -> None:
 @pytest.mark.parametrize(
     ("version", "tested"), [("0.18.9", False), ("0.19.0", True), ("0.20.6", True), ("1.0", True), ("unknown", False)]
 )
-def test_an_older_hermes_counts_as_untested(version: str, tested: bool) -> None:
+def test_older_hermes_counts_as_untested(version: str, tested: bool) -> None:
     assert hermes_probe.Hermes(PYTHON, version, "", frozenset(), "").is_tested is tested

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("no_children")
     ],
     ids=str,
 )
-def test_a_wrong_answer_changes_nothing(cli: Cli, hermes: Path, values: dict[str, str]) -> None:
+def test_wrong_answer_changes_nothing(cli: Cli, hermes: Path, values: dict[str, str]) -> None:
     wired(cli)
     before = files(hermes)
     with pytest.raises(InvalidRequest):
@@ -38,7 +38,7 @@ def test_a_wrong_answer_changes_nothing(cli: Cli, hermes: Path, values: dict[str
     assert files(hermes) == before
 
 
-def test_a_home_that_is_not_wired_has_nowhere_to_save(hermes: Path) -> None:
+def test_home_that_is_not_wired_has_nowhere_to_save(hermes: Path) -> None:
     with pytest.raises(InvalidRequest):
         memory_setup.save_config({"tools": "full"}, hermes)
 
@@ -61,7 +61,7 @@ def test_answers_land_in_the_policy(cli: Cli, hermes: Path) -> None:
     assert not found.keep.mask_secrets
 
 
-def test_the_schema_names_no_secret_and_its_defaults_are_the_policys() -> None:
+def test_schema_names_no_secret_and_its_defaults_are_the_policys() -> None:
     schema = {one["key"]: one for one in memory_setup.config_schema()}
     assert not any(one.get("secret") or one.get("env_var") for one in schema.values())
     plain = policy.read("")
@@ -89,7 +89,7 @@ def test_set_up_from_within_hermes_wires_this_home_with_this_python(
     assert "in its own process" in capsys.readouterr().out
 
 
-def test_a_set_up_that_fails_says_so_and_changes_no_switch(hermes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_set_up_that_fails_says_so_and_changes_no_switch(hermes: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (hermes / "config.yaml").write_text("x: [\n")
     memory_setup.post_setup(hermes)
     assert "fail" in capsys.readouterr().out

@@ -31,14 +31,14 @@ MAPPED = '[chats]\n"slack:C1" = "work"\n'
         ("", PLAIN, (None, None), "personal", ""),
     ],
 )
-def test_the_first_that_applies_decides(
+def test_first_that_applies_decides(
     text: str, said: str, where: tuple[str | None, str | None], expected: str, rule: str
 ) -> None:
     found = route_text(policy.read(text), RULES, said, *where)
     assert (found.namespace, found.rule) == (expected, rule)
 
 
-def test_a_chat_without_a_platform_is_mapped_to_nothing() -> None:
+def test_chat_without_a_platform_is_mapped_to_nothing() -> None:
     assert route_text(policy.read(MAPPED), RULES, PLAIN, None, "C1").namespace == "personal"
     assert route_text(policy.read(MAPPED), RULES, PLAIN, "slack:C1", "").namespace == "personal"
 

@@ -15,7 +15,7 @@ NAMES = {"__init__.py", "cli.py", "config_schema.py", "plugin.yaml"}
 
 @pytest.mark.requirement("wire-refusals")
 @pytest.mark.parametrize("link", ["plugins", "plugins/strongroom"])
-def test_a_plugin_directory_that_leads_out_of_the_home_is_refused(hermes: Path, home: Path, link: str) -> None:
+def test_plugin_directory_that_leads_out_of_the_home_is_refused(hermes: Path, home: Path, link: str) -> None:
     outside = home / "outside"
     outside.mkdir()
     (hermes / link).parent.mkdir(exist_ok=True)
@@ -26,7 +26,7 @@ def test_a_plugin_directory_that_leads_out_of_the_home_is_refused(hermes: Path, 
     assert list(outside.iterdir()) == []
 
 
-def test_what_cannot_be_made_is_named(hermes: Path) -> None:
+def test_directory_that_cannot_be_made_is_named(hermes: Path) -> None:
     (hermes / "plugins").write_text("a file\n")
     with pytest.raises(KeyUnavailable):
         plugin_files.write(hermes)
@@ -44,7 +44,7 @@ def test_only_our_files_are_taken_away(hermes: Path) -> None:
     assert not plugin_files.take_away(hermes)
 
 
-def test_it_comes_and_goes_whole(hermes: Path) -> None:
+def test_state_directory_comes_and_goes_whole(hermes: Path) -> None:
     before = files(hermes)
     plugin_files.write(hermes)
     assert set(files(plugin_files.directory(hermes))) == NAMES
@@ -56,7 +56,7 @@ def test_it_comes_and_goes_whole(hermes: Path) -> None:
     assert not plugin_files.directory(hermes).exists()
 
 
-def test_a_changed_file_is_put_back(hermes: Path) -> None:
+def test_changed_file_is_put_back(hermes: Path) -> None:
     plugin_files.write(hermes)
     changed = plugin_files.directory(hermes) / "plugin.yaml"
     changed.write_text(changed.read_text() + "version: 0\n")
@@ -72,14 +72,14 @@ def test_hermes_knows_it_by_its_first_words_and_it_holds_no_path() -> None:
     assert not any("/home" in text or "cap" in text.split() for text in texts.values())
 
 
-def test_the_word_of_ours_is_near_the_top_of_every_file() -> None:
+def test_word_of_ours_is_near_the_top_of_every_file() -> None:
     assert all(plugin_files._MARK in text[:400] for text in plugin_files.contents().values())
 
 
 # Files of a home.
 
 
-def test_a_file_keeps_its_mode_and_a_new_one_is_the_owners(hermes: Path) -> None:
+def test_file_keeps_its_mode_and_a_new_one_is_the_owners(hermes: Path) -> None:
     config = hermes / "config.yaml"
     config.chmod(0o640)
     home_files.replace_text(config, "a: 1\n")
@@ -88,7 +88,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_is_the_owners(hermes: Path) -> None
     assert (hermes / "new").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_text_or_too_large_is_refused(hermes: Path) -> None:
+def test_non_text_or_too_large_is_refused(hermes: Path) -> None:
     (hermes / "bytes").write_bytes(b"\xff\xfe\xff")
     (hermes / "large").write_bytes(bytes(5 << 20))
     for name in ("bytes", "large", "."):

@@ -43,25 +43,25 @@ def minted(vault: Vault) -> Callable[..., Token]:
     ],
     ids=str,
 )
-def test_a_cap_that_will_not_do_is_refused(minted: Callable[..., Token], clock: Clock, other: dict[str, Any]) -> None:
+def test_cap_that_will_not_do_is_refused(minted: Callable[..., Token], clock: Clock, other: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         runtime_cap.check(minted(**other), SCOPE, NAMES, clock() / 1000)
 
 
 @pytest.mark.requirement("wire-cap-refused")
-def test_a_cap_that_has_ended_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
+def test_cap_that_has_ended_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
     token = minted()
     clock.move(3600)
     with pytest.raises(InvalidRequest):
         runtime_cap.check(token, SCOPE, NAMES, clock() / 1000)
 
 
-def test_a_cap_for_no_namespace_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
+def test_cap_for_no_namespace_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
     with pytest.raises(InvalidRequest):
         runtime_cap.check(minted(), SCOPE, (), clock() / 1000)
 
 
-def test_a_file_that_others_can_read_or_that_holds_no_cap_is_refused(tmp_path: Path) -> None:
+def test_file_that_others_can_read_or_that_holds_no_cap_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "given.cap"
     with pytest.raises(InvalidRequest):
         runtime_cap.read_given(path)
@@ -74,7 +74,7 @@ def test_a_file_that_others_can_read_or_that_holds_no_cap_is_refused(tmp_path: P
         runtime_cap.read_given(path)
 
 
-def test_a_pipe_in_the_place_of_the_cap_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_in_the_place_of_the_cap_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "runtime.cap"
     os.mkfifo(path, 0o600)
     for read in (cap_file.read, runtime_cap.read_held):
@@ -82,7 +82,7 @@ def test_a_pipe_in_the_place_of_the_cap_is_refused_and_not_waited_for(tmp_path: 
             read(path)
 
 
-def test_a_damaged_or_missing_cap_of_the_home_counts_as_none(tmp_path: Path) -> None:
+def test_damaged_or_missing_cap_of_the_home_counts_as_none(tmp_path: Path) -> None:
     path = tmp_path / "runtime.cap"
     assert runtime_cap.read_held(path) is None
     path.write_text("damaged\n")
@@ -90,7 +90,7 @@ def test_a_damaged_or_missing_cap_of_the_home_counts_as_none(tmp_path: Path) -> 
     assert runtime_cap.read_held(path) is None
 
 
-def test_a_wider_scope_will_do(minted: Callable[..., Token], clock: Clock) -> None:
+def test_wider_scope_will_do(minted: Callable[..., Token], clock: Clock) -> None:
     runtime_cap.check(minted(actor_scope="hermes/"), SCOPE, NAMES, clock() / 1000)
     runtime_cap.check(minted(namespaces=[*NAMES, "work"]), SCOPE, NAMES, clock() / 1000)
 
@@ -109,14 +109,14 @@ def test_revoking_reaches_those_that_it_was_renewed_from(vault: Vault, minted: C
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_a_cap_of_an_issuer_key_that_was_replaced_does_not_stand(vault: Vault, minted: Callable[..., Token]) -> None:
+def test_cap_of_an_issuer_key_that_was_replaced_does_not_stand(vault: Vault, minted: Callable[..., Token]) -> None:
     token = minted()
     assert runtime_cap.is_standing(vault, token)
     vault.rotate_issuer()
     assert not runtime_cap.is_standing(vault, token)
 
 
-def test_a_renewed_cap_is_later_than_the_one_it_came_from(
+def test_renewed_cap_is_later_than_the_one_it_came_from(
     vault: Vault, minted: Callable[..., Token], clock: Clock
 ) -> None:
     first = minted()

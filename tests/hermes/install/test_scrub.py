@@ -63,7 +63,7 @@ SENT = [
 
 @pytest.mark.requirement("hermes-scrub-lines")
 @pytest.mark.parametrize(("content", "sent", "left"), [row[1:] for row in SENT], ids=[row[0] for row in SENT])
-def test_a_gone_line_is_cut_out_of_what_was_sent(content: str, sent: str, left: str | None) -> None:
+def test_gone_line_is_cut_out_of_what_was_sent(content: str, sent: str, left: str | None) -> None:
     cut = cut_sent(content, sent, is_gone)
     assert (cut.text, cut.gone) == (left, (GONE,))
 
@@ -78,7 +78,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("content", "sent"), [row[1:] for row in KEPT], ids=[row[0] for row in KEPT])
-def test_what_is_not_a_gone_line_stays_byte_for_byte(content: str, sent: str) -> None:
+def test_text_that_is_not_a_gone_line_stays_byte_for_byte(content: str, sent: str) -> None:
     cut = cut_sent(content, sent, is_gone)
     assert (cut.text, cut.gone) == (sent, ())
 
@@ -93,7 +93,7 @@ RESULTS = [
 
 @pytest.mark.requirement("hermes-scrub-lines")
 @pytest.mark.parametrize(("result", "left"), [row[1:] for row in RESULTS], ids=[str(row[0]) for row in RESULTS])
-def test_a_gone_line_is_cut_out_of_a_tools_result(result: object, left: object) -> None:
+def test_gone_line_is_cut_out_of_a_tools_result(result: object, left: object) -> None:
     cut = cut_result(json.dumps(result), is_gone)
     assert cut.gone == (GONE,)
     assert json.loads(cut.text or "") == left
@@ -109,16 +109,16 @@ def test_a_gone_line_is_cut_out_of_a_tools_result(result: object, left: object) 
     ],
     ids=["the entry itself", "text and id apart", "not JSON", "too deep"],
 )
-def test_a_result_that_is_not_understood_goes_as_a_whole(result: str) -> None:
+def test_result_that_is_not_understood_goes_as_a_whole(result: str) -> None:
     assert cut_result(result, is_gone).text == REMOVED
 
 
-def test_a_result_without_a_gone_line_stays_byte_for_byte() -> None:
+def test_result_without_a_gone_line_stays_byte_for_byte() -> None:
     result = f'{{ "lines": [{{"id": "{THERE}"}}],  "é": 1 }}'
     assert cut_result(result, is_gone).text == result
 
 
-def test_the_ids_of_a_text_are_those_of_its_recalled_lines_and_all_of_a_result() -> None:
+def test_ids_of_a_text_are_those_of_its_recalled_lines_and_all_of_a_result() -> None:
     assert sent_ids(DEAD, f"{DEAD}\n\n{fenced(ALIVE)}") == {THERE}
     assert result_ids(f'{{"id": "{GONE}"}} {OTHER}') == {GONE, OTHER}
 
@@ -276,7 +276,7 @@ def test_after_a_scrub_no_byte_of_a_gone_line_is_left_in_hermes_database(databas
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_a_busy_database_is_left_as_it_was(database: Path, held_open: apsw.Connection) -> None:
+def test_busy_database_is_left_as_it_was(database: Path, held_open: apsw.Connection) -> None:
     held_open.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable) as refused:
         scrub.scrub(database, gone_everywhere, wait=0.05)
@@ -286,7 +286,7 @@ def test_a_busy_database_is_left_as_it_was(database: Path, held_open: apsw.Conne
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_a_scrub_that_is_interrupted_changes_nothing(database: Path) -> None:
+def test_scrub_that_is_interrupted_changes_nothing(database: Path) -> None:
     before = scrub.find_recalled(database)
 
     def interrupted(facts: Facts, one: LineId) -> bool:
@@ -300,7 +300,7 @@ def test_a_scrub_that_is_interrupted_changes_nothing(database: Path) -> None:
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_a_database_that_hermes_has_open_is_scrubbed_and_not_rewritten(
+def test_database_that_hermes_has_open_is_scrubbed_and_not_rewritten(
     database: Path, held_open: apsw.Connection
 ) -> None:
     held_open.execute("SELECT count(*) FROM messages").fetchall()
@@ -326,7 +326,7 @@ def test_without_rewriting_the_file_the_bytes_of_the_row_itself_are_overwritten(
         assert MARK.encode() not in raw(path)
 
 
-def test_a_log_that_a_reader_needs_is_not_emptied_and_a_second_run_ends_it(
+def test_log_that_a_reader_needs_is_not_emptied_and_a_second_run_ends_it(
     database: Path, held_open: apsw.Connection
 ) -> None:
     reading = held_open.execute("SELECT id FROM messages")
@@ -342,7 +342,7 @@ def test_a_log_that_a_reader_needs_is_not_emptied_and_a_second_run_ends_it(
 
 
 @pytest.mark.requirement("hermes-scrub-actors")
-def test_a_line_that_is_alive_for_one_person_is_cut_where_it_was_shown_to_another(database: Path) -> None:
+def test_line_that_is_alive_for_one_person_is_cut_where_it_was_shown_to_another(database: Path) -> None:
     def hers(facts: Facts, one: LineId) -> bool:
         return facts.user_id != "alice"
 
@@ -360,7 +360,7 @@ def test_looking_changes_no_byte(database: Path) -> None:
     assert database.read_bytes() == before
 
 
-def test_an_index_that_no_trigger_keeps_loses_the_row(database: Path) -> None:
+def test_index_that_no_trigger_keeps_loses_the_row(database: Path) -> None:
     with closing(apsw.Connection(str(database))) as hermes:
         hermes.execute("DROP TRIGGER messages_fts_update; DROP TRIGGER messages_fts_trigram_update")
     scrub.scrub(database, gone_everywhere)
@@ -369,7 +369,7 @@ def test_an_index_that_no_trigger_keeps_loses_the_row(database: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "CREATE TABLE messages (id INTEGER, session_id, role, content, tool_name)"])
-def test_a_database_of_another_shape_holds_nothing(tmp_path: Path, table: str) -> None:
+def test_database_of_another_shape_holds_nothing(tmp_path: Path, table: str) -> None:
     with closing(apsw.Connection(str(tmp_path / "state.db"))) as other:
         other.execute(f"CREATE TABLE sessions (id); {table}")
     assert scrub.find_recalled(tmp_path / "state.db") == {}
@@ -377,7 +377,7 @@ def test_a_database_of_another_shape_holds_nothing(tmp_path: Path, table: str) -
 
 
 @pytest.mark.requirement("hermes-scrub-busy")
-def test_what_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
+def test_non_database_is_named_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreUnavailable) as refused:
         scrub.scrub(tmp_path / "state.db", gone_everywhere)
@@ -385,14 +385,14 @@ def test_what_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "state.db").read_bytes() == b"not a database" * 1000
 
 
-def test_a_trace_across_the_border_of_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_across_the_border_of_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strongroom.hermes.scrub.state_db._CHUNK", 100)
     (tmp_path / "state.db").write_bytes(b"x" * 80 + recalled(GONE, "text").encode())
     assert scrub.traces(tmp_path / "state.db", frozenset({GONE, OTHER})) == {GONE}
 
 
 @pytest.mark.requirement("hermes-scrub-leftovers")
-def test_what_is_out_of_reach_is_listed_with_its_path(tmp_path: Path) -> None:
+def test_copy_out_of_reach_is_listed_with_its_path(tmp_path: Path) -> None:
     home, users_home = tmp_path / ".hermes", tmp_path
     places = [
         home / "backups" / "pre-update-1.zip",

@@ -53,7 +53,7 @@ def seen(path: Path) -> tuple[bytes, int, int]:
 @pytest.mark.parametrize("mode", [0o600, 0o644], ids=oct)
 @pytest.mark.parametrize("where", ["id_rsa", "elsewhere/runtime.cap", "default-00000000/runtime.cap"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_file_that_the_policy_calls_the_cap_is_left_alone(
+def test_file_that_the_policy_calls_the_cap_is_left_alone(
     cli: Cli, hermes: Path, home: Path, verb: str, where: str, mode: int
 ) -> None:
     wired(cli)
@@ -78,7 +78,7 @@ def test_a_file_that_the_policy_calls_the_cap_is_left_alone(
 @pytest.mark.requirement("wire-only-own-places")
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_cap_that_others_use_is_not_replaced_or_removed(cli: Cli, hermes: Path, home: Path, verb: str) -> None:
+def test_cap_that_others_use_is_not_replaced_or_removed(cli: Cli, hermes: Path, home: Path, verb: str) -> None:
     """Also a real cap, of another home or of a program, is not this home's because its policy says so."""
     coder = hermes / "profiles" / "coder"
     coder.mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_a_cap_that_others_use_is_not_replaced_or_removed(cli: Cli, hermes: Path
 
 @pytest.mark.requirement("wire-only-own-places")
 @pytest.mark.usefixtures("no_children")
-def test_a_look_tells_of_places_that_are_not_ours(cli: Cli, hermes: Path, home: Path) -> None:
+def test_look_tells_of_places_that_are_not_ours(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     named(hermes, cap=str(somebodys(home / "id_rsa")))
     done = cli("wire", "hermes", "--check-only", "--json")
@@ -110,7 +110,7 @@ def test_a_look_tells_of_places_that_are_not_ours(cli: Cli, hermes: Path, home: 
 @pytest.mark.requirement("wire-only-own-places")
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("key", ["cap", "state"])
-def test_a_name_that_no_file_can_have_is_no_place(cli: Cli, hermes: Path, key: str) -> None:
+def test_name_that_no_file_can_have_is_no_place(cli: Cli, hermes: Path, key: str) -> None:
     wired(cli)
     named(hermes, **{key: "/tmp/a\0b"})
     assert states(cli("unwire", "hermes", "--json"))["settings"] == "warn"
@@ -119,7 +119,7 @@ def test_a_name_that_no_file_can_have_is_no_place(cli: Cli, hermes: Path, key: s
 @pytest.mark.requirement("wire-only-own-places")
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("verb", [("wire",), ("unwire",), ("unwire", "--purge")], ids=" ".join)
-def test_the_places_of_another_home_of_the_same_profile_are_left_alone(
+def test_places_of_another_home_of_the_same_profile_are_left_alone(
     cli: Cli, hermes: Path, home: Path, verb: tuple[str, ...]
 ) -> None:
     other = home / "other"
@@ -147,7 +147,7 @@ def test_the_places_of_another_home_of_the_same_profile_are_left_alone(
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("kind", ["file", "readable", "link", "pipe", "directory"])
 @pytest.mark.parametrize("verb", [("wire",), ("wire", "--check-only"), ("unwire",)], ids=" ".join)
-def test_what_is_no_cap_is_refused_also_in_our_own_place(
+def test_non_cap_is_refused_also_in_our_own_place(
     cli: Cli, hermes: Path, home: Path, verb: tuple[str, ...], kind: str
 ) -> None:
     wired(cli)
@@ -181,7 +181,7 @@ def test_only_what_reads_as_a_cap_counts_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_children")
-def test_an_empty_file_in_our_own_place_is_no_hindrance(cli: Cli, hermes: Path) -> None:
+def test_empty_file_in_our_own_place_is_no_hindrance(cli: Cli, hermes: Path) -> None:
     wired(cli)
     cap = read_policy(hermes).cap
     cap.write_bytes(b"")
@@ -252,7 +252,7 @@ def test_places_of_ours_are_found_again_however_they_are_spelled(kept: Policy, h
 
 @pytest.mark.requirement("unwire-keeps-waiting")
 @pytest.mark.usefixtures("no_children")
-def test_what_waits_is_found_again_after_an_unwire_and_a_move(cli: Cli, hermes: Path, home: Path) -> None:
+def test_waiting_turns_are_found_again_after_an_unwire_and_a_move(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     before = read_policy(hermes)
     before.spool.mkdir()

@@ -154,7 +154,7 @@ MENDED: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("state", MENDED)
-def test_the_next_command_mends_a_home_with_its_vault(
+def test_next_command_mends_a_home_with_its_vault(
     cli: Cli, hermes: Path, home: Path, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     wired(cli)
@@ -165,7 +165,7 @@ def test_the_next_command_mends_a_home_with_its_vault(
     assert cli("wire", "hermes", "--check-only").code == 0
 
 
-def test_a_namespace_that_is_nowhere_is_left_out_by_the_second_command(
+def test_namespace_that_is_nowhere_is_left_out_by_the_second_command(
     cli: Cli, hermes: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wired(cli)
@@ -177,7 +177,7 @@ def test_a_namespace_that_is_nowhere_is_left_out_by_the_second_command(
     assert cli("wire", "hermes", "--check-only").code == 0
 
 
-def test_a_namespace_that_only_the_cap_lacks_is_reached_by_the_first(
+def test_namespace_that_only_the_cap_lacks_is_reached_by_the_first(
     cli: Cli, hermes: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wired(cli, "--namespaces", "travel")
@@ -209,7 +209,7 @@ BY_HAND: dict[str, Callable[[Path], Callable[[], object]]] = {
 
 @pytest.mark.parametrize("state", BY_HAND)
 @pytest.mark.parametrize("has_good", [False, True])
-def test_the_next_command_names_the_fault_until_it_is_mended(
+def test_next_command_names_the_fault_until_it_is_mended(
     cli: Cli, hermes: Path, home: Path, capsys: pytest.CaptureFixture[str], state: str, has_good: bool
 ) -> None:
     wired(cli)
@@ -232,7 +232,7 @@ SERVERS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("state", SERVERS)
-def test_a_wrong_address_is_named_and_where_to_mend_it(
+def test_wrong_address_is_named_and_where_to_mend_it(
     cli: Cli, hermes: Path, home: Path, server: Server, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     cap_file.write(home / "given.cap", minted(3600))
@@ -258,7 +258,7 @@ SERVED: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("state", SERVED)
-def test_the_next_commands_mend_a_home_with_a_server(
+def test_next_commands_mend_a_home_with_a_server(
     cli: Cli, hermes: Path, home: Path, server: Server, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     cap_file.write(home / "given.cap", minted(3600))
@@ -269,7 +269,7 @@ def test_the_next_commands_mend_a_home_with_a_server(
     assert status(capsys)[0] == "yes"
 
 
-def test_a_server_that_is_down_is_named_by_the_command(
+def test_server_that_is_down_is_named_by_the_command(
     cli: Cli, hermes: Path, home: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cap_file.write(home / "given.cap", minted(3600))
@@ -284,7 +284,7 @@ def test_a_server_that_is_down_is_named_by_the_command(
 
 
 @pytest.mark.parametrize("is_active", [False, True])
-def test_the_command_is_for_this_home_whichever_is_the_usual_one(
+def test_command_is_for_this_home_whichever_is_the_usual_one(
     cli: Cli,
     hermes: Path,
     home: Path,

@@ -36,13 +36,13 @@ WIRING = Wiring("default", "/v", "", "", "/c/runtime.cap", "/c/state", KEY, poli
 
 
 @pytest.mark.requirement("wire-policy-kept")
-def test_a_value_where_a_table_belongs_is_refused() -> None:
+def test_value_where_a_table_belongs_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         set_key("people = 3\n", "people", "me", ("telegram:2",))
     assert 'me = ["telegram:2"]' in refused.value.hint
 
 
-def test_a_name_that_is_no_utf8_is_refused() -> None:
+def test_name_that_is_no_utf8_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         render_value("/home/\udcff")
     with pytest.raises(InvalidRequest):
@@ -68,11 +68,11 @@ def test_without_tomlkit_the_package_to_install_is_named(monkeypatch: pytest.Mon
         ("", '[people]\nme = ["telegram:2"]\n'),
     ],
 )
-def test_a_key_is_found_however_it_is_written(text: str, wanted: str) -> None:
+def test_key_is_found_however_it_is_written(text: str, wanted: str) -> None:
     assert set_key(text, "people", "me", ("telegram:2",)) == wanted
 
 
-def test_a_header_within_a_text_is_not_taken_for_a_table() -> None:
+def test_header_within_a_text_is_not_taken_for_a_table() -> None:
     text = 'note = """\n[people]\n"""\nvault = "/a"\n'
     assert set_key(text, "", "vault", "/b") == 'note = """\n[people]\n"""\nvault = "/b"\n'
 
@@ -103,7 +103,7 @@ def test_values_change_and_remarks_stay() -> None:
 
 
 @pytest.mark.requirement("wire-policy-kept")
-def test_a_changed_key_of_the_template_changes_its_own_line_alone() -> None:
+def test_changed_key_of_the_template_changes_its_own_line_alone() -> None:
     before = policy_text(WIRING)
     after = set_key(set_key(before, "people", "me", ("telegram:2",)), "keep", "mask_secrets", value=False)
     pairs = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
@@ -115,7 +115,7 @@ def test_a_changed_key_of_the_template_changes_its_own_line_alone() -> None:
 
 
 @pytest.mark.requirement("wire-policy-kept")
-def test_what_is_so_already_is_not_rewritten() -> None:
+def test_setting_that_holds_already_is_not_rewritten() -> None:
     text = 'namespaces=["a",\n"b"]\nvault   =   "/a"'
     assert set_key(text, "", "vault", "/a") is text
     assert set_key(text, "", "namespaces", ("a", "b")) is text
@@ -145,7 +145,7 @@ def test_every_key_of_a_policy_is_in_the_template_with_its_default() -> None:
 
 
 @pytest.mark.requirement("wire-policy-explained")
-def test_what_the_template_only_mentions_can_be_switched_on() -> None:
+def test_setting_that_the_template_only_mentions_can_be_switched_on() -> None:
     text = policy_text(WIRING, me=("telegram:1",), tools="forget", masking=False)
     for line in text.splitlines():
         bare = line.removeprefix("# ")

@@ -35,7 +35,7 @@ def test_no_home_and_broken_settings_are_refused(cli: Cli, home: Path, hermes: P
     assert read_policy(hermes).cap.exists()
 
 
-def test_a_vault_that_does_not_open_keeps_the_cap_to_revoke_it_later(
+def test_vault_that_does_not_open_keeps_the_cap_to_revoke_it_later(
     cli: Cli, hermes: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(cli)
@@ -46,7 +46,7 @@ def test_a_vault_that_does_not_open_keeps_the_cap_to_revoke_it_later(
     assert unwired(cli)["cap"] == "ok"
 
 
-def test_a_cap_that_others_could_read_is_revoked_too(cli: Cli, hermes: Path) -> None:
+def test_cap_that_others_could_read_is_revoked_too(cli: Cli, hermes: Path) -> None:
     wired(cli)
     path = read_policy(hermes).cap
     token = cap_file.read(path)
@@ -57,7 +57,7 @@ def test_a_cap_that_others_could_read_is_revoked_too(cli: Cli, hermes: Path) -> 
 
 
 @pytest.mark.requirement("unwire-only-ours")
-def test_what_others_put_there_stays_and_is_named(cli: Cli, hermes: Path) -> None:
+def test_foreign_files_stay_and_are_named(cli: Cli, hermes: Path) -> None:
     wired(cli)
     (hermes / "plugins/strongroom/notes.txt").write_text("mine\n")
     done = cli("unwire", "hermes", "--json")
@@ -67,7 +67,7 @@ def test_what_others_put_there_stays_and_is_named(cli: Cli, hermes: Path) -> Non
 
 
 @pytest.mark.requirement("unwire-only-ours")
-def test_a_provider_that_was_chosen_since_stays(cli: Cli, hermes: Path) -> None:
+def test_provider_that_was_chosen_since_stays(cli: Cli, hermes: Path) -> None:
     wired(cli)
     text = "memory: {provider: mem0}\n"
     (hermes / "config.yaml").write_text(text)
@@ -89,7 +89,7 @@ def test_hermes_gets_its_settings_back_byte_for_byte_and_the_cap_dies(cli: Cli, 
 
 
 @pytest.mark.requirement("unwire-restores")
-def test_a_second_run_finds_nothing_to_do(cli: Cli, hermes: Path) -> None:
+def test_second_run_finds_nothing_to_do(cli: Cli, hermes: Path) -> None:
     wired(cli)
     unwired(cli)
     before = files(hermes)
@@ -108,7 +108,7 @@ def test_settings_that_changed_since_keep_their_changes(cli: Cli, hermes: Path) 
 
 
 @pytest.mark.parametrize(("text", "after"), [("a: 1\n", "a: 1\n"), (None, None), ("memory: {provider: ''}\n",) * 2])
-def test_what_was_off_is_off_again(cli: Cli, hermes: Path, text: str | None, after: str | None) -> None:
+def test_setting_that_was_off_is_off_again(cli: Cli, hermes: Path, text: str | None, after: str | None) -> None:
     path = hermes / "config.yaml"
     path.unlink()
     if text is not None:
@@ -126,7 +126,7 @@ def test_where_nothing_is_known_of_before_it_is_switched_off(cli: Cli, hermes: P
 
 
 @pytest.mark.requirement("unwire-keeps-waiting")
-def test_what_waits_is_kept_and_told_unless_it_is_purged(cli: Cli, hermes: Path) -> None:
+def test_waiting_turns_are_kept_and_told_without_purge(cli: Cli, hermes: Path) -> None:
     wired(cli)
     found = read_policy(hermes)
     found.spool.mkdir()
@@ -142,7 +142,7 @@ def test_what_waits_is_kept_and_told_unless_it_is_purged(cli: Cli, hermes: Path)
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
 
 
-def test_a_purge_leaves_no_policy_of_ours_and_tells_of_hooks_that_stay(cli: Cli, hermes: Path) -> None:
+def test_purge_leaves_no_policy_of_ours_and_tells_of_hooks_that_stay(cli: Cli, hermes: Path) -> None:
     with_hooks = CONFIG + "hooks:\n  pre_tool_call:\n    - command: strongroom hook check\n"
     (hermes / "config.yaml").write_text(with_hooks)
     wired(cli)
@@ -155,7 +155,7 @@ def test_a_purge_leaves_no_policy_of_ours_and_tells_of_hooks_that_stay(cli: Cli,
 
 
 @pytest.mark.requirement("unwire-keeps-waiting")
-def test_a_state_directory_that_is_not_ours_is_never_removed(cli: Cli, hermes: Path, home: Path) -> None:
+def test_state_directory_that_is_not_ours_is_never_removed(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     mine = home / "precious"
     mine.mkdir()
@@ -167,7 +167,7 @@ def test_a_state_directory_that_is_not_ours_is_never_removed(cli: Cli, hermes: P
 
 
 @pytest.mark.requirement("unwire-keeps-waiting")
-def test_a_state_directory_that_is_a_link_is_never_followed(cli: Cli, hermes: Path, home: Path) -> None:
+def test_state_directory_that_is_a_link_is_never_followed(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     mine = home / "precious"
     mine.mkdir()
@@ -179,7 +179,7 @@ def test_a_state_directory_that_is_a_link_is_never_followed(cli: Cli, hermes: Pa
     assert files(mine) == {"photo": b"x"}
 
 
-def test_a_vault_that_is_gone_is_told_because_the_cap_was_not_revoked(cli: Cli, hermes: Path, home: Path) -> None:
+def test_vault_that_is_gone_is_told_because_the_cap_was_not_revoked(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     cap = read_policy(hermes).cap
     path = hermes / policy.FILE
@@ -200,7 +200,7 @@ def test_one_profile_is_unwired_and_the_other_stays(cli: Cli, hermes: Path) -> N
 
 
 @pytest.mark.requirement("cli-help")
-def test_the_examples_of_the_help_run_in_order(cli: Cli, hermes: Path) -> None:
+def test_examples_of_the_help_run_in_order(cli: Cli, hermes: Path) -> None:
     lines = [line for group in (wire, unwire) for line in examples(group) if "--url" not in line]
     codes = [cli(*shlex.split(line)[1:]).code for line in lines]
     assert codes == [1, 0, 0, 0, 0], "the first only looks, before anything is wired"

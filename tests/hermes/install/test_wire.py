@@ -90,7 +90,7 @@ def test_settings_that_do_not_fit_are_refused_untouched(cli: Cli, hermes: Path, 
 @pytest.mark.requirement("wire-refusals")
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("name", ["config.yaml", "strongroom.toml", "plugins"])
-def test_a_link_out_of_the_home_is_refused(cli: Cli, hermes: Path, home: Path, name: str) -> None:
+def test_link_out_of_the_home_is_refused(cli: Cli, hermes: Path, home: Path, name: str) -> None:
     outside = home / "elsewhere"
     if name == "plugins":
         outside.mkdir()
@@ -104,7 +104,7 @@ def test_a_link_out_of_the_home_is_refused(cli: Cli, hermes: Path, home: Path, n
 
 @pytest.mark.requirement("wire-refusals", "hermes-cap-outside")
 @pytest.mark.usefixtures("no_children")
-def test_a_vault_keys_or_cap_inside_the_home_are_refused(
+def test_vault_keys_or_cap_inside_the_home_are_refused(
     cli: Cli, hermes: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coder = hermes / "profiles" / "coder"
@@ -122,7 +122,7 @@ def test_a_vault_keys_or_cap_inside_the_home_are_refused(
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_vault_that_is_named_and_not_there_is_not_made(cli: Cli, hermes: Path, home: Path) -> None:
+def test_vault_that_is_named_and_not_there_is_not_made(cli: Cli, hermes: Path, home: Path) -> None:
     done = cli("wire", "hermes", "--vault", str(home / "mine"), "--json")
     assert (failed(done), done.code) == ("memory", 4)
     assert not (home / "mine").exists()
@@ -140,26 +140,26 @@ def test_a_vault_that_is_named_and_not_there_is_not_made(cli: Cli, hermes: Path,
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together_is_refused(cli: Cli, hermes: Path, arguments: list[str]) -> None:
+def test_options_that_do_not_go_together_are_refused(cli: Cli, hermes: Path, arguments: list[str]) -> None:
     assert failed(cli("wire", "hermes", *arguments, "--json")) == "memory"
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
 
 
 @pytest.mark.usefixtures("no_children")
-def test_an_account_that_is_none_is_refused_and_the_policy_unwritten(cli: Cli, hermes: Path) -> None:
+def test_account_that_is_none_is_refused_and_the_policy_unwritten(cli: Cli, hermes: Path) -> None:
     assert failed(cli("wire", "hermes", "--me", "just-a-name", "--json")) == "policy"
     assert not (hermes / policy.FILE).exists()
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_broken_policy_is_refused_untouched(cli: Cli, hermes: Path) -> None:
+def test_broken_policy_is_refused_untouched(cli: Cli, hermes: Path) -> None:
     (hermes / policy.FILE).write_text("vault = 1\n")
     assert failed(cli("wire", "hermes", "--json")) == "settings"
     assert (hermes / policy.FILE).read_text() == "vault = 1\n"
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_namespace_that_nobody_reaches_is_refused_and_the_file_named(cli: Cli, hermes: Path) -> None:
+def test_namespace_that_nobody_reaches_is_refused_and_the_file_named(cli: Cli, hermes: Path) -> None:
     wired(cli)
     path = hermes / policy.FILE
     path.write_text(path.read_text().replace('namespace = ""', 'namespace = "wrk"'))
@@ -171,7 +171,7 @@ def test_a_namespace_that_nobody_reaches_is_refused_and_the_file_named(cli: Cli,
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_mapping_is_not_left_behind_by_fewer_namespaces(cli: Cli, hermes: Path) -> None:
+def test_mapping_is_not_left_behind_by_fewer_namespaces(cli: Cli, hermes: Path) -> None:
     wired(cli)
     path = hermes / policy.FILE
     path.write_text(path.read_text().replace("[chats]\n", '[chats]\n"slack:C1" = "work"\n'))
@@ -180,7 +180,7 @@ def test_a_mapping_is_not_left_behind_by_fewer_namespaces(cli: Cli, hermes: Path
     assert path.read_text() == before
 
 
-def test_a_platform_that_hermes_does_not_know_is_warned_of(
+def test_platform_that_hermes_does_not_know_is_warned_of(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = replace(hermes_probe.find(), platforms=frozenset({"telegram"}))
@@ -216,7 +216,7 @@ def test_without_the_packages_the_command_to_get_them_is_told(
 
 
 @pytest.mark.requirement("wire-packages")
-def test_an_older_hermes_and_another_version_of_ours_are_warned_of(
+def test_older_hermes_and_another_version_of_ours_are_warned_of(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = replace(hermes_probe.find(), version="0.18.0", strongroom="0.0.1")
@@ -228,7 +228,7 @@ def test_an_older_hermes_and_another_version_of_ours_are_warned_of(
 
 
 @pytest.mark.requirement("wire-verified-first")
-def test_what_hermes_does_not_load_is_not_switched_on(
+def test_plugin_that_hermes_does_not_load_is_not_switched_on(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> Verified:
@@ -243,7 +243,7 @@ def test_what_hermes_does_not_load_is_not_switched_on(
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_file_that_is_not_ours_is_not_overwritten(cli: Cli, hermes: Path) -> None:
+def test_file_that_is_not_ours_is_not_overwritten(cli: Cli, hermes: Path) -> None:
     mine = hermes / "plugins/strongroom/cli.py"
     mine.parent.mkdir(parents=True)
     mine.write_text("# my own\n")
@@ -252,14 +252,14 @@ def test_a_file_that_is_not_ours_is_not_overwritten(cli: Cli, hermes: Path) -> N
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_cap_that_others_can_read_is_refused(cli: Cli, hermes: Path) -> None:
+def test_cap_that_others_can_read_is_refused(cli: Cli, hermes: Path) -> None:
     wired(cli)
     read_policy(hermes).cap.chmod(0o644)
     assert failed(cli("wire", "hermes", "--json")) == "cap"
 
 
 @pytest.mark.parametrize("more", [["--allow-cleartext"], ["--vault", "v"], ["--cap-file", "-"]], ids=" ".join)
-def test_a_cap_in_clear_or_from_nowhere_and_two_places_are_refused(cli: Cli, hermes: Path, more: list[str]) -> None:
+def test_cap_in_clear_or_from_nowhere_and_two_places_are_refused(cli: Cli, hermes: Path, more: list[str]) -> None:
     done = cli("wire", "hermes", "--url", "http://127.0.0.1:9", "--cap-file", "x", *more, "--json")
     assert done.reason == "usage"
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
@@ -293,7 +293,7 @@ def failing_at(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 @pytest.mark.requirement("wire-whole-or-not")
-def test_a_full_disk_at_any_write_leaves_nothing_half_written(
+def test_full_disk_at_any_write_leaves_nothing_half_written(
     cli: Cli, hermes: Path, home: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("init").code == 0
@@ -393,7 +393,7 @@ def test_everything_is_in_its_place(cli: Cli, hermes: Path) -> None:
 
 @pytest.mark.requirement("wire-idempotent")
 @pytest.mark.usefixtures("no_children")
-def test_a_second_run_finds_nothing_to_do_and_rewrites_nothing(cli: Cli, hermes: Path, home: Path) -> None:
+def test_second_run_finds_nothing_to_do_and_rewrites_nothing(cli: Cli, hermes: Path, home: Path) -> None:
     assert wired(cli, "--me", "telegram:1")["changed"]
     before = {one: one.stat().st_mtime_ns for one in [*hermes.rglob("*"), *(data() / "hermes").rglob("*")]}
     bodies = kept(hermes)
@@ -406,7 +406,7 @@ def test_a_second_run_finds_nothing_to_do_and_rewrites_nothing(cli: Cli, hermes:
 
 @pytest.mark.requirement("wire-check-only")
 @pytest.mark.usefixtures("no_children")
-def test_a_look_writes_nothing_and_tells_drift(cli: Cli, hermes: Path, home: Path) -> None:
+def test_look_writes_nothing_and_tells_drift(cli: Cli, hermes: Path, home: Path) -> None:
     before = files(home)
     done = cli("wire", "hermes", "--check-only", "--json")
     assert (done.code, done.json["ok"], done.json["drift"]) == (1, False, True)
@@ -436,14 +436,14 @@ def test_a_look_writes_nothing_and_tells_drift(cli: Cli, hermes: Path, home: Pat
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_look_at_what_is_refused_has_code_1_too(cli: Cli, hermes: Path) -> None:
+def test_look_at_what_is_refused_has_code_1_too(cli: Cli, hermes: Path) -> None:
     (hermes / "config.yaml").write_text("x: [\n")
     assert cli("wire", "hermes", "--check-only", "--json").code == 1
 
 
 @pytest.mark.requirement("wire-policy-kept")
 @pytest.mark.usefixtures("no_children")
-def test_the_owners_policy_is_kept_but_for_what_wire_knows(cli: Cli, hermes: Path) -> None:
+def test_owners_policy_is_kept_but_for_what_wire_knows(cli: Cli, hermes: Path) -> None:
     wired(cli, "--me", "telegram:1")
     path = hermes / policy.FILE
     mine = (
@@ -460,7 +460,7 @@ def test_the_owners_policy_is_kept_but_for_what_wire_knows(cli: Cli, hermes: Pat
 
 @pytest.mark.requirement("wire-cap-renewed")
 @pytest.mark.usefixtures("no_children")
-def test_a_cap_is_minted_anew_only_if_it_has_to_be(cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cap_is_minted_anew_only_if_it_has_to_be(cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wired(cli)
     path = read_policy(hermes).cap
     first = cap_file.read(path)
@@ -494,7 +494,7 @@ def test_a_cap_is_minted_anew_only_if_it_has_to_be(cli: Cli, hermes: Path, monke
 
 
 @pytest.mark.usefixtures("no_children")
-def test_the_cap_of_a_vault_that_is_left_is_revoked_there(cli: Cli, hermes: Path, home: Path) -> None:
+def test_cap_of_a_vault_that_is_left_is_revoked_there(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     first = cap_file.read(read_policy(hermes).cap)
     assert cli("init", str(home / "other")).code == 0
@@ -523,7 +523,7 @@ def test_two_profiles_get_caps_and_policies_of_their_own(cli: Cli, hermes: Path)
 
 @pytest.mark.requirement("wire-profiles")
 @pytest.mark.usefixtures("no_children")
-def test_a_profile_that_was_copied_with_its_policy_gets_its_own_cap(cli: Cli, hermes: Path) -> None:
+def test_profile_that_was_copied_with_its_policy_gets_its_own_cap(cli: Cli, hermes: Path) -> None:
     wired(cli)
     coder = hermes / "profiles" / "coder"
     shutil.copytree(hermes, coder, ignore=shutil.ignore_patterns("profiles"))
@@ -537,7 +537,7 @@ def test_a_profile_that_was_copied_with_its_policy_gets_its_own_cap(cli: Cli, he
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_home_that_was_moved_keeps_its_cap_and_what_waits(cli: Cli, hermes: Path, home: Path) -> None:
+def test_home_that_was_moved_keeps_its_cap_and_what_waits(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     before = read_policy(hermes)
     token = cap_file.read(before.cap)
@@ -555,7 +555,7 @@ def test_a_home_that_was_moved_keeps_its_cap_and_what_waits(cli: Cli, hermes: Pa
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_home_with_spaces_and_letters_of_any_kind(cli: Cli, hermes: Path, home: Path) -> None:
+def test_home_with_spaces_and_letters_of_any_kind(cli: Cli, hermes: Path, home: Path) -> None:
     place = hermes.rename(home / "mein Zuhause é 家")
     vault = home / 'tresor 家 "x" \\ y'
     assert cli("init", str(vault)).code == 0
@@ -573,7 +573,7 @@ def test_without_a_config_one_is_made(cli: Cli, hermes: Path) -> None:
 
 @pytest.mark.requirement("wire-says-walls")
 @pytest.mark.usefixtures("no_children")
-def test_the_wall_and_what_lies_beyond_it_are_told(cli: Cli, hermes: Path) -> None:
+def test_wall_and_what_lies_beyond_it_are_told(cli: Cli, hermes: Path) -> None:
     out = cli("wire", "hermes").out
     assert "in its own process" in out
     for word in ("MEMORY.md", "memory.memory_enabled: false", "session_search", "state.db", "agent.log"):
@@ -611,7 +611,7 @@ def test_no_cap_is_told_or_left_in_the_home(cli: Cli, hermes: Path) -> None:
     assert not [name for name, body in files(hermes).items() if token.encode() in body or b"eyJ" in body]
 
 
-def test_the_place_of_a_homes_things_follows_its_real_path(hermes: Path, home: Path) -> None:
+def test_place_of_a_homes_things_follows_its_real_path(hermes: Path, home: Path) -> None:
     (home / "linked").symlink_to(hermes)
     mine = places_of(HermesHome(hermes, "default", hermes))
     assert places_of(HermesHome(home / "linked", "default", hermes)) == mine
@@ -620,7 +620,7 @@ def test_the_place_of_a_homes_things_follows_its_real_path(hermes: Path, home: P
 
 
 @pytest.mark.usefixtures("no_children")
-def test_a_new_vault_is_as_init_makes_it(cli: Cli, hermes: Path) -> None:
+def test_new_vault_is_as_init_makes_it(cli: Cli, hermes: Path) -> None:
     wired(cli)
     assert cli("get", "anything", "--json").code == 0
     with opened() as vault:

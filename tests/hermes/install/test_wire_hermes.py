@@ -50,7 +50,7 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.requirement("wire-verified-first", "wire-real-hermes")
-def test_a_plugin_that_hermes_cannot_load_is_not_switched_on(
+def test_plugin_that_hermes_cannot_load_is_not_switched_on(
     cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contents = plugin_files.contents()
@@ -62,7 +62,7 @@ def test_a_plugin_that_hermes_cannot_load_is_not_switched_on(
 
 
 @pytest.mark.requirement("wire-verified-first", "wire-real-hermes")
-def test_a_cap_that_the_vault_refuses_is_found_by_verifying(
+def test_cap_that_the_vault_refuses_is_found_by_verifying(
     cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(cli)
@@ -74,7 +74,7 @@ def test_a_cap_that_the_vault_refuses_is_found_by_verifying(
 
 
 @pytest.mark.requirement("wire-real-hermes", "hermes-spool")
-def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Path) -> None:
+def test_turns_that_waited_for_another_cap_are_delivered_by_wiring(cli: Cli, hermes: Path) -> None:
     wired(cli)
     found = read_policy(hermes)
     actor, spool = Actor(f"{found.scope}owner"), Spool(found.spool, 1 << 20)
@@ -159,7 +159,7 @@ def test_each_profile_is_its_own_owner_in_one_process(cli: Cli, hermes: Path) ->
     assert json.loads(done.stdout.splitlines()[-1]) == ["hermes/default/owner", "hermes/coder/owner"], done.stderr
 
 
-def test_a_process_that_hosts_providers_is_not_taken_for_hermes_own(hermes: Path) -> None:
+def test_process_that_hosts_providers_is_not_taken_for_hermes_own(hermes: Path) -> None:
     hermes_stubs.supply()
     try:
         assert hermes_probe.find().python.parent == Path(BIN), "modules of its names are there, and no Hermes"

@@ -47,7 +47,7 @@ def is_mended(cli: Cli, hermes: Path, mine: str) -> None:
 
 @pytest.mark.requirement("wire-inbox-asked")
 @pytest.mark.parametrize("key", ["another", ""], ids=["another", "none"])
-def test_an_inbox_key_that_is_not_the_vaults_is_drift_and_mended(cli: Cli, hermes: Path, key: str) -> None:
+def test_inbox_key_that_is_not_the_vaults_is_drift_and_mended(cli: Cli, hermes: Path, key: str) -> None:
     wired(cli)
     mine = read_policy(hermes).inbox
     named(hermes, inbox=key and other_key())
@@ -60,7 +60,7 @@ def test_an_inbox_key_that_is_not_the_vaults_is_drift_and_mended(cli: Cli, herme
 
 
 @pytest.mark.requirement("wire-inbox-asked")
-def test_an_inbox_key_that_is_not_the_servers_is_drift_and_mended(cli: Cli, hermes: Path, home: Path) -> None:
+def test_inbox_key_that_is_not_the_servers_is_drift_and_mended(cli: Cli, hermes: Path, home: Path) -> None:
     assert cli("init").code == 0
     with serve(home) as server:
         wired(cli, "--url", server.url, "--cap-file", str(given(home)))
@@ -89,7 +89,7 @@ def test_after_the_issuer_key_was_replaced_a_new_cap_is_minted(cli: Cli, hermes:
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_a_cap_of_a_clock_that_went_ahead_is_replaced(cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cap_of_a_clock_that_went_ahead_is_replaced(cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns() + 40 * 86_400 * 10**9
     with monkeypatch.context() as ahead:
         ahead.setattr(time, "time_ns", lambda: now)
@@ -105,7 +105,7 @@ def test_a_cap_of_a_clock_that_went_ahead_is_replaced(cli: Cli, hermes: Path, mo
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_an_owner_whose_caps_were_all_revoked_begins_anew_with_another(
+def test_owner_whose_caps_were_all_revoked_begins_anew_with_another(
     cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(cli)
@@ -122,7 +122,7 @@ def test_an_owner_whose_caps_were_all_revoked_begins_anew_with_another(
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_a_cap_that_is_void_for_one_actor_of_its_scope_is_replaced(
+def test_cap_that_is_void_for_one_actor_of_its_scope_is_replaced(
     cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(cli)
@@ -147,7 +147,7 @@ def test_a_cap_that_is_void_for_one_actor_of_its_scope_is_replaced(
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_an_actor_outside_the_scope_whose_caps_were_revoked_changes_nothing(cli: Cli, hermes: Path) -> None:
+def test_actor_outside_the_scope_whose_caps_were_revoked_changes_nothing(cli: Cli, hermes: Path) -> None:
     wired(cli)
     with opened() as vault:
         for actor in ("hermes/other/bob", "hermes/default2/bob"):

@@ -42,7 +42,7 @@ def given(home: Path, **other: Any) -> Path:
 
 
 @pytest.mark.requirement("wire-cap-refused")
-def test_a_cap_that_will_not_do_is_refused_before_it_is_shown(
+def test_cap_that_will_not_do_is_refused_before_it_is_shown(
     cli: Cli, hermes: Path, home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for other in (
@@ -63,7 +63,7 @@ def test_a_cap_that_will_not_do_is_refused_before_it_is_shown(
 
 
 @pytest.mark.requirement("wire-cap-refused")
-def test_a_cap_that_was_revoked_and_a_server_out_of_reach_are_refused(
+def test_cap_that_was_revoked_and_a_server_out_of_reach_are_refused(
     cli: Cli, hermes: Path, home: Path, server: Server
 ) -> None:
     path = given(home)
@@ -78,14 +78,14 @@ def test_a_cap_that_was_revoked_and_a_server_out_of_reach_are_refused(
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
 
 
-def test_a_cap_file_that_others_can_read_is_refused(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_cap_file_that_others_can_read_is_refused(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     path = given(home)
     path.chmod(0o644)
     assert failed(cli("wire", "hermes", "--url", server.url, "--cap-file", str(path), "--json")) == "memory"
 
 
 @pytest.mark.requirement("wire-cap-refused")
-def test_the_cap_of_the_own_vault_is_shown_to_no_server(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_cap_of_the_own_vault_is_shown_to_no_server(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     wired(cli)
     assert failed(cli("wire", "hermes", "--url", server.url, "--json")) == "memory"
     with serve(home) as other:
@@ -97,7 +97,7 @@ def test_the_cap_of_the_own_vault_is_shown_to_no_server(cli: Cli, hermes: Path, 
 
 
 @pytest.mark.requirement("wire-cap-refused")
-def test_a_server_that_the_policy_names_is_told_with_the_ways_on(
+def test_server_that_the_policy_names_is_told_with_the_ways_on(
     cli: Cli, hermes: Path, home: Path, server: Server
 ) -> None:
     wired(cli, "--url", server.url, "--cap-file", str(given(home)))
@@ -139,7 +139,7 @@ def test_only_a_cap_is_here_and_a_second_run_keeps_it(
 
 
 @pytest.mark.requirement("wire-served")
-def test_a_renewed_cap_stays_and_a_narrower_one_takes_its_place(
+def test_renewed_cap_stays_and_a_narrower_one_takes_its_place(
     cli: Cli, hermes: Path, home: Path, server: Server
 ) -> None:
     path = given(home, ttl=86_400 * 9)
@@ -158,7 +158,7 @@ def test_a_renewed_cap_stays_and_a_narrower_one_takes_its_place(
 
 
 @pytest.mark.requirement("cli-help")
-def test_the_examples_of_the_help_that_ask_a_server_run(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_examples_of_the_help_that_ask_a_server_run(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     given(home).rename(home / "hermes.cap")
     for line in examples(wire):
         if "--url" in line:
@@ -169,7 +169,7 @@ def test_the_examples_of_the_help_that_ask_a_server_run(cli: Cli, hermes: Path, 
         pytest.fail("no example asks a server")
 
 
-def test_a_cap_that_cannot_be_renewed_is_warned_of(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_cap_that_cannot_be_renewed_is_warned_of(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     path = given(home, ops=[op for op in cap_file.OPS if op != "renew"])
     done = cli("wire", "hermes", "--url", server.url, "--cap-file", str(path), "--json")
     assert done.code == 0

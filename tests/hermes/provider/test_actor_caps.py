@@ -58,12 +58,12 @@ def says(token: str) -> chain.Cap:
 # Refusals.
 
 
-def test_a_cap_that_is_not_there_is_missing(tmp_path: Path) -> None:
+def test_cap_that_is_not_there_is_missing(tmp_path: Path) -> None:
     with pytest.raises(CapMissing):
         ActorCaps(tmp_path / "none").runtime()
 
 
-def test_a_cap_that_others_can_read_is_refused_also_when_it_was_read_before(caps: ActorCaps) -> None:
+def test_cap_that_others_can_read_is_refused_also_when_it_was_read_before(caps: ActorCaps) -> None:
     caps.runtime()
     caps.path.chmod(0o644)
     with pytest.raises(KeyUnavailable):
@@ -71,14 +71,14 @@ def test_a_cap_that_others_can_read_is_refused_also_when_it_was_read_before(caps
 
 
 @pytest.mark.parametrize("text", ["", "rubbish", "a.b.c", "\xff"])
-def test_a_file_that_holds_no_cap_is_refused(caps: ActorCaps, text: str) -> None:
+def test_file_that_holds_no_cap_is_refused(caps: ActorCaps, text: str) -> None:
     caps.path.write_bytes(text.encode("latin-1"))
     with pytest.raises((CapMalformed, CapMissing)):
         caps.narrowed(ALICE, NAMES)
 
 
 @pytest.mark.requirement("hermes-cap-narrow")
-def test_an_actor_outside_the_runtimes_scope_gets_nothing(wired: Wired, caps: ActorCaps) -> None:
+def test_actor_outside_the_runtimes_scope_gets_nothing(wired: Wired, caps: ActorCaps) -> None:
     with pytest.raises(StrongroomError) as refused:
         wired.vault.memory(caps.narrowed(Actor("hermes/other/owner"), NAMES)).get("trip")
     assert refused.value.reason in ("cap_malformed", "cap_limit_exceeded", "invalid_request")
@@ -89,7 +89,7 @@ def test_namespaces_that_the_cap_does_not_cover_open_nothing(wired: Wired, caps:
         wired.vault.memory(caps.narrowed(ALICE, [Namespace("health")])).get("trip")
 
 
-def test_the_runtimes_own_cap_opens_nothing(wired: Wired) -> None:
+def test_runtimes_own_cap_opens_nothing(wired: Wired) -> None:
     with pytest.raises(Denied):
         wired.vault.memory(wired.cap.read_text().strip()).get("trip")
 
@@ -98,7 +98,7 @@ def test_the_runtimes_own_cap_opens_nothing(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-cap-narrow")
-def test_a_conversations_cap_names_one_actor_and_lives_five_minutes(caps: ActorCaps) -> None:
+def test_conversations_cap_names_one_actor_and_lives_five_minutes(caps: ActorCaps) -> None:
     found = says(caps.narrowed(ALICE, NAMES[-1:]))
     assert found.actor == ALICE
     assert found.namespaces == {"travel"}
@@ -111,7 +111,7 @@ def test_one_who_only_recalls_gets_no_op_that_writes(caps: ActorCaps) -> None:
     assert says(caps.narrowed(ALICE, NAMES, RECALLS)).ops == {Op.GET, Op.SNAPSHOT}
 
 
-def test_a_cap_is_made_anew_before_it_ends_and_not_at_each_call(caps: ActorCaps, watch: Watch) -> None:
+def test_cap_is_made_anew_before_it_ends_and_not_at_each_call(caps: ActorCaps, watch: Watch) -> None:
     first = caps.narrowed(ALICE, NAMES)
     watch.ahead = TTL - FRESH - 5
     assert caps.narrowed(ALICE, NAMES) == first
@@ -119,7 +119,7 @@ def test_a_cap_is_made_anew_before_it_ends_and_not_at_each_call(caps: ActorCaps,
     assert caps.narrowed(ALICE, NAMES) != first
 
 
-def test_a_new_runtime_cap_is_used_at_once(wired: Wired, caps: ActorCaps) -> None:
+def test_new_runtime_cap_is_used_at_once(wired: Wired, caps: ActorCaps) -> None:
     first = caps.narrowed(ALICE, NAMES)
     cap_file.write(caps.path, cap_file.mint(wired.vault, SCOPE, ("travel",)))
     found = caps.narrowed(ALICE, NAMES)
@@ -137,7 +137,7 @@ def test_many_actors_do_not_add_up_without_end(caps: ActorCaps, monkeypatch: pyt
 # Renewal.
 
 
-def test_a_cap_is_renewed_in_its_last_third(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
+def test_cap_is_renewed_in_its_last_third(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
     assert not caps.is_due()
     watch.ahead = cap_file.TTL - cap_file.RENEW_BEFORE + 60
     assert caps.is_due()
@@ -149,7 +149,7 @@ def test_a_cap_is_renewed_in_its_last_third(wired: Wired, caps: ActorCaps, watch
 
 
 @pytest.mark.requirement("hermes-cap-renew")
-def test_a_served_cap_is_renewed_by_the_server(remote: Served) -> None:
+def test_served_cap_is_renewed_by_the_server(remote: Served) -> None:
     caps = remote.home.parts.caps
     before = caps.runtime()[0]
     caps.renew(remote.home.way)
@@ -158,7 +158,7 @@ def test_a_served_cap_is_renewed_by_the_server(remote: Served) -> None:
     assert TRIP in remote.texts()
 
 
-def test_an_ended_cap_is_made_anew_where_the_vault_is_embedded(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
+def test_ended_cap_is_made_anew_where_the_vault_is_embedded(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
     watch.ahead = cap_file.TTL + 60
     with pytest.raises(CapExpired):
         caps.narrowed(ALICE, NAMES)
@@ -167,7 +167,7 @@ def test_an_ended_cap_is_made_anew_where_the_vault_is_embedded(wired: Wired, cap
     assert says(caps.narrowed(ALICE, NAMES)).actor == ALICE
 
 
-def test_an_ended_cap_is_not_made_anew_by_who_has_no_keys(remote: Served, watch: Watch) -> None:
+def test_ended_cap_is_not_made_anew_by_who_has_no_keys(remote: Served, watch: Watch) -> None:
     caps = ActorCaps(remote.cap, watch)
     watch.ahead = cap_file.TTL + 60
     with pytest.raises(CapExpired):
@@ -175,7 +175,7 @@ def test_an_ended_cap_is_not_made_anew_by_who_has_no_keys(remote: Served, watch:
 
 
 @pytest.mark.requirement("hermes-cap-revoked")
-def test_a_revoked_cap_is_not_made_anew_when_it_has_ended(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
+def test_revoked_cap_is_not_made_anew_when_it_has_ended(wired: Wired, caps: ActorCaps, watch: Watch) -> None:
     wired.vault.revoke(caps.runtime()[0])
     watch.ahead = cap_file.TTL + 60
     with pytest.raises(CapRevoked):
@@ -183,7 +183,7 @@ def test_a_revoked_cap_is_not_made_anew_when_it_has_ended(wired: Wired, caps: Ac
 
 
 @pytest.mark.requirement("hermes-cap-revoked")
-def test_a_cap_whose_parent_was_revoked_is_not_made_anew_when_it_has_ended(
+def test_cap_whose_parent_was_revoked_is_not_made_anew_when_it_has_ended(
     wired: Wired, caps: ActorCaps, watch: Watch
 ) -> None:
     first = caps.runtime()[0]
@@ -195,7 +195,7 @@ def test_a_cap_whose_parent_was_revoked_is_not_made_anew_when_it_has_ended(
 
 
 @pytest.mark.requirement("hermes-cap-revoked")
-def test_a_cap_that_the_vault_never_minted_is_not_made_anew(
+def test_cap_that_the_vault_never_minted_is_not_made_anew(
     wired: Wired, caps: ActorCaps, watch: Watch, tmp_path: Path
 ) -> None:
     """A tool wrote one of its own into the file: it would become a cap for whatever it says."""
@@ -214,7 +214,7 @@ def _age(vault: Vault, path: Path, seconds: float) -> None:
     )
 
 
-def test_a_cap_near_its_end_is_renewed_beside_a_turn(either: Wired) -> None:
+def test_cap_near_its_end_is_renewed_beside_a_turn(either: Wired) -> None:
     _age(either.vault, either.cap, 3 * 86_400)
     before = either.cap.read_text()
     assert not either.home.parts.caps.is_due()
@@ -225,7 +225,7 @@ def test_a_cap_near_its_end_is_renewed_beside_a_turn(either: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-cap-renew")
-def test_a_cap_that_cannot_be_renewed_is_warned_of_within_its_last_week(remote: Served) -> None:
+def test_cap_that_cannot_be_renewed_is_warned_of_within_its_last_week(remote: Served) -> None:
     token = remote.vault.mint(
         actor_scope=SCOPE, ops=["put", "get", "list", "snapshot", "forget"], namespaces=["travel"], ttl=30 * 86_400
     )
@@ -245,7 +245,7 @@ def test_a_cap_that_cannot_be_renewed_is_warned_of_within_its_last_week(remote: 
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_turn_under_a_revoked_cap_waits_and_every_refusal_is_on_record(either: Wired) -> None:
+def test_turn_under_a_revoked_cap_waits_and_every_refusal_is_on_record(either: Wired) -> None:
     agent = either.agent()
     either.vault.revoke(either.cap.read_text().strip())
     assert agent.prefetch("When is my trip?") == ""
@@ -261,7 +261,7 @@ def test_a_turn_under_a_revoked_cap_waits_and_every_refusal_is_on_record(either:
 
 @pytest.mark.requirement("hermes-spool")
 @pytest.mark.parametrize("damage", ["gone", "open", "rubbish", "of another scope", "of another vault"])
-def test_a_turn_without_a_usable_cap_waits_for_one(either: Wired, damage: str, tmp_path: Path) -> None:
+def test_turn_without_a_usable_cap_waits_for_one(either: Wired, damage: str, tmp_path: Path) -> None:
     agent = either.agent()
     if damage == "gone":
         either.cap.unlink()
@@ -282,7 +282,7 @@ def test_a_turn_without_a_usable_cap_waits_for_one(either: Wired, damage: str, t
     assert either.texts() == [TRIP, "Nice", "and now?", "fine"]
 
 
-def test_an_expired_cap_on_a_server_makes_turns_wait(remote: Served) -> None:
+def test_expired_cap_on_a_server_makes_turns_wait(remote: Served) -> None:
     agent = remote.agent()
     remote.home.parts.caps._now = lambda: time.time() + cap_file.TTL + 60
     say(agent, TRIP, "Nice")
@@ -290,7 +290,7 @@ def test_an_expired_cap_on_a_server_makes_turns_wait(remote: Served) -> None:
     assert remote.problems()["keeping"] == "cap_expired"
 
 
-def test_a_cap_without_put_recalls_and_says_that_it_keeps_nothing(either: Wired) -> None:
+def test_cap_without_put_recalls_and_says_that_it_keeps_nothing(either: Wired) -> None:
     either.put(TRIP, "travel")
     token = either.vault.mint(actor_scope=SCOPE, ops=["get", "snapshot"], namespaces=["travel"], ttl=86_400)
     cap_file.write(either.cap, token)
@@ -301,7 +301,7 @@ def test_a_cap_without_put_recalls_and_says_that_it_keeps_nothing(either: Wired)
 
 
 @pytest.mark.requirement("hermes-namespaces")
-def test_a_travel_only_cap_gets_the_trip_and_not_the_allergy(either: Wired) -> None:
+def test_travel_only_cap_gets_the_trip_and_not_the_allergy(either: Wired) -> None:
     either.put("I have a peanut allergy", "personal")
     either.put(TRIP, "travel")
     cap_file.write(either.cap, cap_file.mint(either.vault, SCOPE, ("travel",)))
@@ -310,19 +310,19 @@ def test_a_travel_only_cap_gets_the_trip_and_not_the_allergy(either: Wired) -> N
     assert "peanut" not in shown
 
 
-def test_what_lies_outside_the_cap_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
+def test_line_outside_the_cap_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
     cap_file.write(either.cap, cap_file.mint(either.vault, SCOPE, ("travel",)))
     say(either.agent(), TRIP, "Mind your medication")
     assert either.texts() == [TRIP]
 
 
-def test_what_lies_outside_the_policys_namespaces_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
+def test_line_outside_the_policys_namespaces_is_left_out_and_the_rest_of_the_turn_kept(either: Wired) -> None:
     either.write(namespaces='["travel"]')
     say(either.agent(), TRIP, "Mind your medication")
     assert either.texts() == [TRIP]
 
 
-def test_a_person_cannot_be_recalled_by_another_with_the_same_session_id(either: Wired) -> None:
+def test_person_cannot_be_recalled_by_another_with_the_same_session_id(either: Wired) -> None:
     say(either.agent("api-1", **DM), TRIP)
     other = either.agent("api-1", **{**DM, "user_id": "200", "chat_id": "200"})
     assert other.prefetch("When is the trip to Chengdu?") == ""

@@ -46,7 +46,7 @@ def user(content: Any, **more: Any) -> dict[str, Any]:
         {},
     ],
 )
-def test_what_the_person_did_not_say_is_left_out(message: dict[str, Any]) -> None:
+def test_text_that_the_person_did_not_say_is_left_out(message: dict[str, Any]) -> None:
     assert worth([message]) == ""
 
 
@@ -80,7 +80,7 @@ def test_questions_and_small_talk_are_left_out(text: str) -> None:
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_what_was_off_the_record_is_left_out_and_what_came_after_is_not() -> None:
+def test_off_the_record_text_is_left_out_and_what_came_after_is_not() -> None:
     messages = [
         user("My dentist is on May 3."),
         user("Off the record: I may quit on May 4."),
@@ -94,7 +94,7 @@ def test_what_was_off_the_record_is_left_out_and_what_came_after_is_not() -> Non
     )
 
 
-def test_a_conversation_that_was_off_the_record_before_stays_so_until_it_is_on_again() -> None:
+def test_conversation_that_was_off_the_record_before_stays_so_until_it_is_on_again() -> None:
     messages = [user("My boss leaves on May 5."), user("You may remember again."), user("I fly on May 6.")]
     assert worth(messages, is_off=True) == "- user: You may remember again.\n- user: I fly on May 6."
 
@@ -129,7 +129,7 @@ def test_phrases_of_the_owner_count_here_too() -> None:
         "Θα πάω στο Τσενγκντού την Παρασκευή.",
     ],
 )
-def test_a_statement_is_kept_in_any_script(text: str) -> None:
+def test_statement_is_kept_in_any_script(text: str) -> None:
     assert worth([user(text)]) == f"- user: {text}"
 
 
@@ -143,7 +143,7 @@ def test_text_parts_are_read_and_recalled_text_between_them_is_not() -> None:
     assert worth([user(parts)]) == "- user: I fly on May 25. My budget is 900."
 
 
-def test_what_was_said_twice_stands_once_where_it_was_said_last() -> None:
+def test_repeated_text_stands_once_where_it_was_said_last() -> None:
     messages = [user("I fly on May 25."), user("My budget is 900."), user("I  FLY on May 25.")]
     assert worth(messages) == "- user: My budget is 900.\n- user: I FLY on May 25."
 
@@ -169,7 +169,7 @@ def test_where_room_is_short_what_lasts_is_kept_before_what_does_not() -> None:
 COLOURS = ["red", "green", "blue", "black", "white"]
 
 
-def test_a_long_message_is_cut_and_its_lasting_sentences_go_first() -> None:
+def test_long_message_is_cut_and_its_lasting_sentences_go_first() -> None:
     filler = "the weather over there seems rather pleasant. " * 20
     line = worth([user(f"{filler}My flight is on May 25. {filler}")])
     assert line == "- user: My flight is on May 25."
@@ -204,7 +204,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.integers(0, 2000))
-def test_the_result_is_the_same_each_time_within_its_limit_and_one_line_each(messages: list[Any], limit: int) -> None:
+def test_result_is_the_same_each_time_within_its_limit_and_one_line_each(messages: list[Any], limit: int) -> None:
     result = worth(messages, limit)
     assert result == worth(messages, limit)
     assert len(result) <= limit

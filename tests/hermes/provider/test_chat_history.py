@@ -53,13 +53,13 @@ messages = st.lists(
 
 
 @given(messages)
-def test_whatever_is_handed_over_roles_and_texts_are_read_alike(handed: list[Any]) -> None:
+def test_roles_and_texts_of_any_history_are_read_alike(handed: list[Any]) -> None:
     found = Messages.of(handed)
     assert [*zip(found.roles, found.texts, strict=True)] == one_by_one(handed)
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=8), st.sampled_from(WORDS), st.integers(0, 8))
-def test_a_turn_begins_where_its_words_were_said_last_but_not_among_what_is_known(
+def test_turn_begins_where_its_words_were_said_last_but_not_among_what_is_known(
     texts: list[str], wanted: str, known: int
 ) -> None:
     newest_first = [*range(len(texts))][::-1]
@@ -75,14 +75,14 @@ def test_a_turn_begins_where_its_words_were_said_last_but_not_among_what_is_know
     assert said(*texts).turn(wanted, known) == expected
 
 
-def test_a_turn_that_stands_nowhere_begins_with_what_was_said_last() -> None:
+def test_turn_that_stands_nowhere_begins_with_what_was_said_last() -> None:
     found = told(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
     assert found.turn("x", 0) == 2
     assert told(("assistant", "b")).turn("x", 0) == 0
     assert told().turn("x", 0) == 0
 
 
-def test_a_turn_is_not_looked_for_beyond_a_message_that_cannot_be_compared() -> None:
+def test_turn_is_not_looked_for_beyond_a_message_that_cannot_be_compared() -> None:
     assert said("a", "", "c").turn("a", 0) == 2
     assert said("a", "b", "c").turn("a", 0) == 0
 
@@ -101,13 +101,13 @@ class _Live(list[Any]):
 
 
 @pytest.mark.parametrize("then", [[], [{"role": "user", "content": "x"}] * 5, [None]])
-def test_a_list_that_changes_meanwhile_is_read_as_it_was(then: list[Any]) -> None:
+def test_list_that_changes_meanwhile_is_read_as_it_was(then: list[Any]) -> None:
     first = [{"role": "user", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "c"}]
     found = Messages.of(_Live(first, then))
     assert (found.turn("c", 0), found.all_said()) == (1, ["a", "c"])
 
 
-def test_what_was_said_last_is_what_the_person_said() -> None:
+def test_last_user_text_is_what_the_person_said() -> None:
     found = told(("user", "a"), ("assistant", "b"), ("user", "c"))
     assert [found.last_said(before) for before in range(4)] == [None, "a", "a", "c"]
     assert found.all_said() == ["a", "c"]
@@ -115,7 +115,7 @@ def test_what_was_said_last_is_what_the_person_said() -> None:
 
 @pytest.mark.parametrize("mark", SUMMARIES)
 @pytest.mark.parametrize("role", ROLES)
-def test_a_summary_is_seen_wherever_it_stands(mark: str, role: str) -> None:
+def test_summary_is_seen_wherever_it_stands(mark: str, role: str) -> None:
     plain = told(("user", "a"), (role, "b"))
     summed = told(("user", "a"), (role, f"b {mark} and more"))
     other = told(("user", "a"), (role, f"b {mark} and other"))
@@ -123,11 +123,11 @@ def test_a_summary_is_seen_wherever_it_stands(mark: str, role: str) -> None:
     assert len({plain.summary(), summed.summary(), other.summary()}) == 3
 
 
-def test_a_text_that_only_speaks_of_context_is_no_summary() -> None:
+def test_text_that_only_speaks_of_context_is_no_summary() -> None:
     assert not said("the CONTEXT of this", "[CONTEXTS]").summary()
 
 
-def test_a_history_knows_what_was_said_before_its_turn() -> None:
+def test_history_knows_what_was_said_before_its_turn() -> None:
     handed = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
     history = History.of(handed, "c", 0)
     assert (history.length, history.last_said(), history.summary) == (2, "a", "")

@@ -55,7 +55,7 @@ def expect(check: str, result: Result) -> None:
 
 
 @pytest.mark.requirement("provider-conformance")
-def test_the_checks_that_do_not_apply_are_checks_of_the_kit() -> None:
+def test_checks_that_do_not_apply_are_checks_of_the_kit() -> None:
     assert set(NOT_APPLICABLE) <= set(CHECKS)
     assert set(ABOUT_TOOLS) <= set(CHECKS)
 
@@ -70,14 +70,14 @@ def test_turns_and_memory_writes_both_come_back_so_that_every_check_tests_someth
 @pytest.mark.long  # `make check` runs each of them too, and compares what comes of it with the page
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
-def test_the_provider_passes_each_check_with_the_vault_embedded(embedded: Subject, check: str) -> None:
+def test_provider_passes_each_check_with_the_vault_embedded(embedded: Subject, check: str) -> None:
     expect(check, run_check(embedded, CHECKS[check]))
 
 
 @pytest.mark.long  # `make check` runs each of them too, and compares what comes of it with the page
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
-def test_the_provider_passes_each_check_over_http(served: Subject, check: str) -> None:
+def test_provider_passes_each_check_over_http(served: Subject, check: str) -> None:
     expect(check, run_check(served, CHECKS[check]))
 
 
@@ -89,7 +89,7 @@ def test_with_every_tool_the_checks_that_see_tools_pass_and_all_apply(check: str
 
 
 @pytest.mark.requirement("provider-conformance")
-def test_the_served_vault_was_asked_and_no_file_of_it_holds_a_line_in_clear(
+def test_served_vault_was_asked_and_no_file_of_it_holds_a_line_in_clear(
     served: Subject, server_place: Path, tmp_path: Path
 ) -> None:
     """The kit looks into the files of a check's own home. Those of the server are looked at here."""
@@ -104,7 +104,7 @@ def test_the_served_vault_was_asked_and_no_file_of_it_holds_a_line_in_clear(
 
 
 @pytest.mark.requirement("provider-conformance")
-def test_a_provider_whose_owner_switched_keeping_off_does_not_pass_for_one_that_keeps(embedded: Subject) -> None:
+def test_provider_whose_owner_switched_keeping_off_does_not_pass_for_one_that_keeps(embedded: Subject) -> None:
     result = run_check(Subject(f"{homes.__name__}:keeps_nothing", ways=embedded.ways, patience=0.1), CHECKS["rewound"])
     assert result.outcome is Outcome.FAIL
 
@@ -117,7 +117,7 @@ OUTCOMES = {"pass": Outcome.PASS, "FAIL": Outcome.FAIL, "n/a": Outcome.NOT_APPLI
 
 
 @pytest.mark.requirement("provider-conformance")
-def test_the_page_has_every_check_for_both_ways_and_only_the_named_ones_do_not_apply() -> None:
+def test_page_has_every_check_for_both_ways_and_only_the_named_ones_do_not_apply() -> None:
     rows = BOTH.findall(OWN_PAGE.read_text())
     assert [row[0] for row in rows] == list(CHECKS)
     for name, embedded, served, _, seen in rows:
@@ -127,7 +127,7 @@ def test_the_page_has_every_check_for_both_ways_and_only_the_named_ones_do_not_a
 
 
 @pytest.mark.requirement("provider-conformance")
-def test_the_page_is_what_the_script_writes_and_holds_no_path_and_no_measured_time() -> None:
+def test_page_is_what_the_script_writes_and_holds_no_path_and_no_measured_time() -> None:
     text = OWN_PAGE.read_text()
     both = BOTH.findall(text)
     embedded = tuple(Result(CHECKS[row[0]], OUTCOMES[row[1]], row[4]) for row in both)

@@ -54,16 +54,16 @@ def left(question: str, *hits: Hit) -> list[str]:
         ("أين أذهب؟", "أين أذهب هذا الأسبوع؟"),
     ],
 )
-def test_a_question_that_was_asked_before_is_left_out(line: str, question: str) -> None:
+def test_question_that_was_asked_before_is_left_out(line: str, question: str) -> None:
     assert left(question, hit(line)) == []
 
 
 @pytest.mark.parametrize("reply", ["I see.", "Noted!", "好。", "OK", "\U0001f44d"])
-def test_a_reply_without_any_content_is_left_out(reply: str) -> None:
+def test_reply_without_any_content_is_left_out(reply: str) -> None:
     assert left(QUESTION, hit(reply, ASSISTANT)) == []
 
 
-def test_what_was_said_twice_is_shown_once() -> None:
+def test_repeated_line_is_shown_once() -> None:
     assert left(QUESTION, hit("Trip to  Chengdu"), hit("trip to chengdu"), hit("Trip to Rome")) == [
         "Trip to  Chengdu",
         "Trip to Rome",
@@ -83,7 +83,7 @@ def test_what_was_said_twice_is_shown_once() -> None:
         ("私はナッツアレルギーです", "私はナッツアレルギーですか？"),
     ],
 )
-def test_a_statement_that_answers_in_the_questions_own_words_stays(line: str, question: str) -> None:
+def test_statement_that_answers_in_the_questions_own_words_stays(line: str, question: str) -> None:
     assert left(question, hit(line)) == [line]
 
 
@@ -97,17 +97,17 @@ def test_a_statement_that_answers_in_the_questions_own_words_stays(line: str, qu
         "I am going",
     ],
 )
-def test_a_line_that_adds_a_word_or_asks_nothing_stays(line: str) -> None:
+def test_line_that_adds_a_word_or_asks_nothing_stays(line: str) -> None:
     assert left(QUESTION, hit(line)) == [line]
 
 
 @pytest.mark.parametrize("reply", ["You are going to Chengdu.", "This weekend", "Pack a warm coat"])
-def test_a_reply_that_answers_or_tells_something_stays(reply: str) -> None:
+def test_reply_that_answers_or_tells_something_stays(reply: str) -> None:
     assert left(QUESTION, hit(reply, ASSISTANT)) == [reply]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.TURN])
-def test_what_is_no_turn_is_never_an_echo(kind: Kind) -> None:
+def test_non_turn_is_never_an_echo(kind: Kind) -> None:
     assert left(QUESTION, hit(QUESTION, kind=kind), hit("I see.", ASSISTANT, kind)) == [QUESTION, "I see."]
 
 
@@ -132,14 +132,14 @@ def test_small_talk_asks_for_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["trip", "hi, when is my trip?", "ok and my allergy", "你是谁", "好的，我的旅行呢", "旅行", "42", "ja, Rom"]
 )
-def test_a_word_beside_it_asks_for_something(text: str) -> None:
+def test_word_beside_it_asks_for_something(text: str) -> None:
     assert not dedupe.is_small_talk(text)
 
 
 # In a memory.
 
 
-def test_the_answer_is_shown_however_often_the_question_was_asked(either: Wired) -> None:
+def test_answer_is_shown_however_often_the_question_was_asked(either: Wired) -> None:
     either.put("The trip to Chengdu is on Saturday, going by train", "travel")
     for number in range(6):
         say(either.agent(f"s{number}"), QUESTION, "I see.")

@@ -18,7 +18,7 @@ from strongroom.hermes.provider.offline_spool import Spool
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.model import Actor, Line, Millis, NewLine
 from tests.hermes.provider.conftest import OWNER, Served, Wired, say
-from tests.hermes.provider.findings import said
+from tests.hermes.provider.people import said
 
 NOW = Millis(1_779_440_000_000)
 
@@ -44,9 +44,7 @@ def after_a_restart(wired: Wired) -> list[str]:
 # A disk that is full.
 
 
-def test_a_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int, mode: str) -> None:
         os.write(handle, mode.encode())
         os.close(handle)
@@ -63,7 +61,7 @@ def test_a_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(
 # Turns that were never told.
 
 
-def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -> None:
+def test_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "hello")
     agent.on_turn_start(2, "hello")
@@ -72,7 +70,7 @@ def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -
     assert after_a_restart(wired) == ["hello"]
 
 
-def test_a_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
+def test_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> Path:
@@ -90,7 +88,7 @@ def test_a_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
     assert after_a_restart(remote) == ["hello"]
 
 
-def test_a_turn_of_the_same_words_is_kept_if_it_is_told_after_all(wired: Wired) -> None:
+def test_turn_of_the_same_words_is_kept_if_it_is_told_after_all(wired: Wired) -> None:
     agent = wired.agent()
     for number in (1, 2, 3):
         agent.on_turn_start(number, "yes")
@@ -116,9 +114,7 @@ def test_turns_without_a_draft_are_not_remembered_for_ever(wired: Wired) -> None
     assert len(agent._session.turns.waiting()) == 16
 
 
-def test_what_a_defect_of_ours_kept_from_being_kept_is_delivered_later(
-    wired: Wired, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turn_lost_to_a_defect_of_ours_is_delivered_later(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     def defective(*_: object) -> Messages:
         raise ValueError("odd")
 
@@ -141,7 +137,7 @@ def test_what_a_defect_of_ours_kept_from_being_kept_is_delivered_later(
 @pytest.mark.requirement("hermes-sync-once")
 @pytest.mark.parametrize("turn_id", ["", "t1"])
 @pytest.mark.parametrize("session", ["s1", "s2"])
-def test_a_kill_right_after_the_put_has_a_line_kept_once(
+def test_kill_right_after_the_put_has_a_line_kept_once(
     wired: Wired, monkeypatch: pytest.MonkeyPatch, turn_id: str, session: str
 ) -> None:
     agent: StrongroomProvider = wired.agent()
@@ -157,7 +153,7 @@ def test_a_kill_right_after_the_put_has_a_line_kept_once(
 
 
 @pytest.mark.requirement("hermes-sync-once")
-def test_a_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
+def test_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> Path:
@@ -193,7 +189,7 @@ def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monke
 # What a runtime says when a turn is over.
 
 
-def test_what_was_erased_after_a_kill_does_not_come_back_with_a_draft(wired: Wired) -> None:
+def test_erased_person_does_not_come_back_with_a_draft(wired: Wired) -> None:
     """Of an erased line there is no tombstone: delivered again, it would be a new one."""
     agent = wired.agent()
     agent.on_turn_start(1, "told")
@@ -204,7 +200,7 @@ def test_what_was_erased_after_a_kill_does_not_come_back_with_a_draft(wired: Wir
     assert after_a_restart(wired) == []
 
 
-def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(
+def test_turns_left_by_another_process_are_delivered_once_the_turn_is_over(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProviderHome, "later", lambda _self, work: work())
@@ -225,7 +221,7 @@ def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(
     assert sorted(said(remote)) == ["four", "one", "three", "two"]
 
 
-def test_what_this_process_left_waiting_goes_before_the_next_turn(remote: Served) -> None:
+def test_turns_left_by_this_process_go_before_the_next_turn(remote: Served) -> None:
     agent = remote.agent()
     remote.stop()
     say(agent, "one")
@@ -235,7 +231,7 @@ def test_what_this_process_left_waiting_goes_before_the_next_turn(remote: Served
     assert said(remote) == ["one", "two"]
 
 
-def test_the_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path, 1 << 20)
     assert spool.may_wait, "an earlier process may have left something"
     assert (spool.waiting().turns, spool.may_wait) == (0, False)

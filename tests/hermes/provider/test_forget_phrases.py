@@ -107,7 +107,7 @@ def test_talk_about_forgetting_is_no_request(text: str) -> None:
 
 @pytest.mark.requirement("forget-request-told")
 @pytest.mark.parametrize("text", REQUESTS.strip().splitlines())
-def test_a_request_to_forget_is_recognised(text: str) -> None:
+def test_request_to_forget_is_recognised(text: str) -> None:
     assert is_forget_request(text)
 
 
@@ -116,7 +116,7 @@ def test_any_text_is_answered(text: str) -> None:
     assert is_forget_request(text) is False
 
 
-def test_a_request_at_either_end_of_a_long_text_is_found() -> None:
+def test_request_at_either_end_of_a_long_text_is_found() -> None:
     asked = "Please forget that my gym code is 5521."
     assert is_forget_request(asked + " and so on" * 20_000)
     assert is_forget_request("and so on. " * 20_000 + asked)

@@ -38,7 +38,7 @@ def test_nor_is_what_tools_and_other_agents_write_in_that_turn(wired: Wired) -> 
     assert wired.texts() == []
 
 
-def test_a_request_that_a_runtime_tells_of_in_other_words_or_not_at_all_when_it_begins_is_not_kept(
+def test_request_that_a_runtime_tells_of_in_other_words_or_not_at_all_when_it_begins_is_not_kept(
     wired: Wired,
 ) -> None:
     agent = wired.agent()
@@ -48,14 +48,14 @@ def test_a_request_that_a_runtime_tells_of_in_other_words_or_not_at_all_when_it_
     assert wired.texts() == []
 
 
-def test_a_request_in_a_process_that_dies_is_not_delivered(wired: Wired) -> None:
+def test_request_in_a_process_that_dies_is_not_delivered(wired: Wired) -> None:
     wired.agent().on_turn_start(1, ASKED)
     wired.forget_process()
     wired.agent("s2")
     assert wired.texts() == []
 
 
-def test_a_request_that_also_says_on_the_record_is_not_kept(wired: Wired) -> None:
+def test_request_that_also_says_on_the_record_is_not_kept(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, "this conversation is off the record")
     say(agent, f"back on the record. {ASKED}")
@@ -63,12 +63,12 @@ def test_a_request_that_also_says_on_the_record_is_not_kept(wired: Wired) -> Non
 
 
 @pytest.mark.parametrize("said", ["I always forget my keys", "Don't forget to buy milk", "Did I forget the milk?"])
-def test_what_only_speaks_of_forgetting_is_kept(wired: Wired, said: str) -> None:
+def test_talk_about_forgetting_is_kept(wired: Wired, said: str) -> None:
     say(wired.agent(), said)
     assert said in wired.texts()
 
 
-def test_the_owner_may_have_requests_kept(wired: Wired) -> None:
+def test_owner_may_have_requests_kept(wired: Wired) -> None:
     wired.write("[keep]\nforget_requests = true")
     shown = say(wired.agent(), ASKED)
     assert ASKED in wired.texts()
@@ -95,7 +95,7 @@ def test_with_the_tool_the_model_is_told_to_use_it(wired: Wired) -> None:
     assert "hermes strongroom forget" not in shown
 
 
-def test_the_command_names_the_person_whose_memory_it_is(wired: Wired) -> None:
+def test_command_names_the_person_whose_memory_it_is(wired: Wired) -> None:
     shown = wired.agent(**DM).prefetch(ASKED)
     assert "forget --as hermes/default/telegram/100 --turn ID" in shown
     assert HEADING not in shown
@@ -108,7 +108,7 @@ def test_lines_that_were_shown_before_are_shown_again_with_their_ids(wired: Wire
     assert f"[{line}]" in agent.prefetch(ASKED)
 
 
-def test_an_ordinary_question_gets_no_note(wired: Wired) -> None:
+def test_ordinary_question_gets_no_note(wired: Wired) -> None:
     wired.put(CODE)
     assert "not kept" not in wired.agent().prefetch("What is my gym code?")
 
@@ -116,7 +116,7 @@ def test_an_ordinary_question_gets_no_note(wired: Wired) -> None:
 # What is done.
 
 
-def test_a_turn_in_which_the_tool_forgot_something_is_not_kept_however_it_was_asked(wired: Wired) -> None:
+def test_turn_in_which_the_tool_forgot_something_is_not_kept_however_it_was_asked(wired: Wired) -> None:
     wired.write(tools='"forget"')
     line = wired.put(CODE)
     agent = wired.agent()
@@ -128,7 +128,7 @@ def test_a_turn_in_which_the_tool_forgot_something_is_not_kept_however_it_was_as
     assert wired.files(".draft") == []
 
 
-def test_a_note_that_is_removed_on_request_takes_its_turn_along(wired: Wired) -> None:
+def test_note_that_is_removed_on_request_takes_its_turn_along(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, CODE)
     agent.on_memory_write("add", "user", "The gym code is 5521.")
@@ -139,7 +139,7 @@ def test_a_note_that_is_removed_on_request_takes_its_turn_along(wired: Wired) ->
     assert wired.texts() == []
 
 
-def test_a_note_that_the_model_tidies_away_by_itself_goes_alone(wired: Wired) -> None:
+def test_note_that_the_model_tidies_away_by_itself_goes_alone(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, CODE)
     agent.on_memory_write("add", "user", "The gym code is 5521.")

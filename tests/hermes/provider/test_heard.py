@@ -36,7 +36,7 @@ def test_secrets_that_are_to_be_masked_since_a_turn_began_are_not_kept(wired: Wi
     assert GITHUB not in "".join(wired.texts())
 
 
-def test_a_namespace_that_the_cap_lost_while_a_turn_was_under_way_gets_no_line(wired: Wired) -> None:
+def test_namespace_that_the_cap_lost_while_a_turn_was_under_way_gets_no_line(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, TRIP)
     cap_file.write(wired.cap, cap_file.mint(wired.vault, SCOPE, ("personal",)))
@@ -45,7 +45,7 @@ def test_a_namespace_that_the_cap_lost_while_a_turn_was_under_way_gets_no_line(w
     assert wired.home.parts.status.problems == {}
 
 
-def test_a_phrase_that_came_into_force_while_a_turn_was_under_way_takes_it_off_the_record(wired: Wired) -> None:
+def test_phrase_that_came_into_force_while_a_turn_was_under_way_takes_it_off_the_record(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "entre nous, it rains")
     wired.write('[off_the_record]\nturn = ["entre nous"]')
@@ -54,14 +54,14 @@ def test_a_phrase_that_came_into_force_while_a_turn_was_under_way_takes_it_off_t
 
 
 @pytest.mark.parametrize("session", ["s1", "s2"])
-def test_a_turn_that_is_told_in_other_words_is_kept_in_those(wired: Wired, session: str) -> None:
+def test_turn_that_is_told_in_other_words_is_kept_in_those(wired: Wired, session: str) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "as it began")
     agent.sync_turn("as it was told", "Noted.", session_id=session)
     assert [(hit.text, hit.session) for hit in wired.lines()] == [("as it was told", session), ("Noted.", session)]
 
 
-def test_a_turn_that_is_told_in_another_session_is_kept_in_that_one(wired: Wired) -> None:
+def test_turn_that_is_told_in_another_session_is_kept_in_that_one(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, TRIP)
     agent.sync_turn(TRIP, "Noted.", session_id="s2")
@@ -71,7 +71,7 @@ def test_a_turn_that_is_told_in_another_session_is_kept_in_that_one(wired: Wired
 # Nothing changed.
 
 
-def test_what_was_said_is_looked_at_once_in_a_turn(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spoken_text_is_looked_at_once_in_a_turn(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     masked: list[str] = []
     placed: list[str] = []
 
@@ -91,7 +91,7 @@ def test_what_was_said_is_looked_at_once_in_a_turn(wired: Wired, monkeypatch: py
     assert masked == placed == [TRIP, "A good trip."]
 
 
-def test_a_secret_is_counted_once_although_its_turn_has_a_draft(wired: Wired) -> None:
+def test_secret_is_counted_once_although_its_turn_has_a_draft(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, f"my key is {GITHUB}", "Noted.")
     agent.on_turn_start(2, f"again {GITHUB}")
@@ -100,7 +100,7 @@ def test_a_secret_is_counted_once_although_its_turn_has_a_draft(wired: Wired) ->
     assert (wired.state / "counts.json").read_bytes().count(b'"secrets masked": 1') == 1
 
 
-def test_the_id_of_a_line_is_the_same_with_a_draft_and_without(wired: Wired) -> None:
+def test_id_of_a_line_is_the_same_with_a_draft_and_without(wired: Wired) -> None:
     drafted, journalled = wired.agent("s1"), wired.agent("s1", turn_journal=True)
     drafted.on_turn_start(1, TRIP)
     begun = drafted._session.turns.last if drafted._session else None

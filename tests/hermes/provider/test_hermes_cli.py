@@ -40,7 +40,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize("words", [("status",), ("recall", "trip"), ("forget", "01JABCDEFGHJKMNPQRSTVWXYZ0")])
-def test_a_home_that_is_not_wired_is_said_and_fails(run: Run, own_process: None, words: tuple[str, ...]) -> None:
+def test_home_that_is_not_wired_is_said_and_fails(run: Run, own_process: None, words: tuple[str, ...]) -> None:
     code, out, err = run(*words)
     assert code == 1
     assert out == ""
@@ -65,7 +65,7 @@ def test_somebody_elses_line_is_not_the_owners_to_explain_by_accident(wired: Wir
 # Status.
 
 
-def test_the_status_names_place_wall_cap_and_spool(either: Wired, run: Run) -> None:
+def test_status_names_place_wall_cap_and_spool(either: Wired, run: Run) -> None:
     code, out, _ = run("--json", "status")
     found = json.loads(out)
     assert code == 0
@@ -77,7 +77,7 @@ def test_the_status_names_place_wall_cap_and_spool(either: Wired, run: Run) -> N
 
 
 @pytest.mark.requirement("hermes-never-silent")
-def test_the_status_of_another_process_shows_what_waits_and_what_failed(remote: Served, run: Run) -> None:
+def test_status_of_another_process_shows_what_waits_and_what_failed(remote: Served, run: Run) -> None:
     agent = remote.agent()
     remote.stop()
     say(agent, "the unmistakable xylophone", "xylophone")
@@ -91,7 +91,7 @@ def test_the_status_of_another_process_shows_what_waits_and_what_failed(remote: 
     assert "xylophone" not in out
 
 
-def test_the_status_tells_of_a_revoked_cap(either: Wired, run: Run) -> None:
+def test_status_tells_of_a_revoked_cap(either: Wired, run: Run) -> None:
     either.vault.revoke(either.cap.read_text().strip())
     code, out, _ = run("--json", "status")
     assert code == 1
@@ -108,7 +108,7 @@ def test_one_cause_is_one_problem_in_the_status_whatever_it_stopped(wired: Wired
     assert found["problem: recall"].endswith("the same for keeping")
 
 
-def test_the_status_tells_of_the_policy_as_it_is_now_and_not_as_it_was_noted(wired: Wired, run: Run) -> None:
+def test_status_tells_of_the_policy_as_it_is_now_and_not_as_it_was_noted(wired: Wired, run: Run) -> None:
     wired.home.keep_good()
     path = wired.path / "strongroom.toml"
     good = path.read_text()
@@ -123,7 +123,7 @@ def test_the_status_tells_of_the_policy_as_it_is_now_and_not_as_it_was_noted(wir
     assert not {"policy", "problem: reading the policy"} & set(json.loads(run("--json", "status")[1]))
 
 
-def test_the_status_tells_of_a_policy_that_is_another_homes(wired: Wired, run: Run) -> None:
+def test_status_tells_of_a_policy_that_is_another_homes(wired: Wired, run: Run) -> None:
     assert "policy" not in json.loads(run("--json", "status")[1])
     owner = wired.base / "profiles" / "owner"
     owner.mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_the_status_tells_of_a_policy_that_is_another_homes(wired: Wired, run: R
     assert "--profile default" in json.loads(run("--json", "status")[1])["policy"]
 
 
-def test_the_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, run: Run) -> None:
+def test_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, run: Run) -> None:
     run("status")
     wired.cap.unlink()
     (wired.path / "strongroom.toml").write_text("vault = [")
@@ -146,7 +146,7 @@ def test_the_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, 
     assert json.loads(out)["policy"]
 
 
-def test_the_status_tells_of_a_namespace_that_the_cap_does_not_cover(wired: Wired, run: Run) -> None:
+def test_status_tells_of_a_namespace_that_the_cap_does_not_cover(wired: Wired, run: Run) -> None:
     wired.write(namespaces='["personal", "famly", "travel"]')
     code, out, _ = run("status")
     assert code == 0
@@ -161,7 +161,7 @@ def test_status_is_what_no_command_means(wired: Wired, run: Run) -> None:
 
 
 @pytest.mark.requirement("hermes-cli")
-def test_a_line_is_recalled_explained_and_forgotten(either: Wired, run: Run) -> None:
+def test_line_is_recalled_explained_and_forgotten(either: Wired, run: Run) -> None:
     line = either.put(TRIP, author="alice")
     assert f"[{line}]" in run("recall", "trip", "to", "Chengdu")[1]
     code, out, _ = run("why", f"[{line}]")
@@ -189,7 +189,7 @@ def test_somebody_elses_memory_is_asked_for_by_account(either: Wired, run: Run) 
     assert "Chengdu" not in run("recall", "trip to Chengdu")[1]
 
 
-def test_an_id_that_is_not_there_is_said_and_nothing_is_forgotten(wired: Wired, run: Run) -> None:
+def test_id_that_is_not_there_is_said_and_nothing_is_forgotten(wired: Wired, run: Run) -> None:
     wired.put(TRIP)
     code, out, _ = run("forget", "01JABCDEFGHJKMNPQRSTVWXYZ0")
     assert (code, out) == (1, "")

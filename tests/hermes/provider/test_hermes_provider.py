@@ -47,7 +47,7 @@ class Context:
 # Before a session.
 
 
-def test_a_home_that_is_not_wired_has_no_memory(tmp_path: Path, own_process: None) -> None:
+def test_home_that_is_not_wired_has_no_memory(tmp_path: Path, own_process: None) -> None:
     made = StrongroomProvider(tmp_path)
     assert not made.is_available()
     assert made.get_tool_schemas() == []
@@ -55,7 +55,7 @@ def test_a_home_that_is_not_wired_has_no_memory(tmp_path: Path, own_process: Non
         made.initialize("s1", platform="cli")
 
 
-def test_a_policy_with_a_fault_is_no_memory_and_no_crash(tmp_path: Path, own_process: None) -> None:
+def test_policy_with_a_fault_is_no_memory_and_no_crash(tmp_path: Path, own_process: None) -> None:
     (tmp_path / "strongroom.toml").write_text("vault = [")
     made = StrongroomProvider(tmp_path)
     assert not made.is_available()
@@ -65,7 +65,7 @@ def test_a_policy_with_a_fault_is_no_memory_and_no_crash(tmp_path: Path, own_pro
 
 
 @pytest.mark.requirement("hermes-never-silent")
-def test_a_home_without_its_cap_has_its_memory_and_says_what_is_missing(wired: Wired) -> None:
+def test_home_without_its_cap_has_its_memory_and_says_what_is_missing(wired: Wired) -> None:
     wired.cap.unlink()
     assert StrongroomProvider(wired.path).is_available()
     say(wired.agent(), "hello there")
@@ -130,7 +130,7 @@ def test_every_hook_takes_arguments_of_later_versions(name: str) -> None:
     assert inspect.Parameter.VAR_KEYWORD in kinds
 
 
-def test_the_hooks_take_what_the_interface_gives(wired: Wired) -> None:
+def test_hooks_take_what_the_interface_gives(wired: Wired) -> None:
     agent = wired.agent(agent_workspace="hermes", status_callback=print, session_title="x", something_new=1)
     agent.on_turn_start(1, "hello", remaining_tokens=5)
     agent.prefetch("hello", session_id="s1", deadline=1)
@@ -145,14 +145,14 @@ def test_the_hooks_take_what_the_interface_gives(wired: Wired) -> None:
 # Sessions.
 
 
-def test_the_home_of_the_session_is_used_where_none_was_given(wired: Wired) -> None:
+def test_home_of_the_session_is_used_where_none_was_given(wired: Wired) -> None:
     made = StrongroomProvider()
     made.initialize("s1", platform="cli", hermes_home=str(wired.path))
     say(made, TRIP)
     assert TRIP in wired.texts()
 
 
-def test_an_agent_that_is_dropped_without_a_word_holds_nothing(wired: Wired) -> None:
+def test_agent_that_is_dropped_without_a_word_holds_nothing(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, "hello")
     gone = weakref.ref(agent)
@@ -171,7 +171,7 @@ def test_agents_make_no_threads_of_their_own(wired: Wired, monkeypatch: pytest.M
     _until_idle(wired)
 
 
-def test_the_end_of_a_session_may_come_many_times_and_before_the_last_turn(wired: Wired) -> None:
+def test_end_of_a_session_may_come_many_times_and_before_the_last_turn(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "hello")
     for _ in range(3):
@@ -181,7 +181,7 @@ def test_the_end_of_a_session_may_come_many_times_and_before_the_last_turn(wired
     assert wired.texts() == ["hello", "hi"]
 
 
-def test_a_turn_that_is_told_after_the_shutdown_is_not_lost(wired: Wired) -> None:
+def test_turn_that_is_told_after_the_shutdown_is_not_lost(wired: Wired) -> None:
     """Hermes waits five seconds for what is under way, and shuts down all the same."""
     agent = wired.agent()
     agent.on_turn_start(1, "hello")
@@ -201,7 +201,7 @@ def test_one_object_that_is_initialised_again_speaks_for_the_new_session(wired: 
     assert wired.texts(f"{SCOPE}telegram/100") == ["as somebody else", "hi"]
 
 
-def test_what_an_earlier_process_left_is_delivered_at_the_start(remote: Served) -> None:
+def test_turns_left_by_an_earlier_process_are_delivered_at_the_start(remote: Served) -> None:
     remote.stop()
     remote.agent().on_turn_start(1, TRIP)
     say(remote.agent("s2", **DM), "hello", "hi")
@@ -212,7 +212,7 @@ def test_what_an_earlier_process_left_is_delivered_at_the_start(remote: Served) 
     assert remote.texts(f"{SCOPE}telegram/100") == ["hello", "hi"]
 
 
-def test_what_is_worth_keeping_is_told_before_a_compression_to_who_has_a_memory(wired: Wired) -> None:
+def test_statements_worth_keeping_are_told_before_a_compression(wired: Wired) -> None:
     messages = history("My trip to Chengdu is on May 25 and I am allergic to peanuts.")
     assert "Chengdu" in wired.agent().on_pre_compress(messages)
     assert wired.agent(platform="api_server").on_pre_compress(messages) == ""
@@ -226,7 +226,7 @@ def test_what_is_worth_keeping_is_told_before_a_compression_to_who_has_a_memory(
 
 
 @pytest.mark.requirement("hermes-policy-live")
-def test_a_policy_that_is_broken_by_an_edit_leaves_the_last_good_one_in_use(wired: Wired) -> None:
+def test_policy_that_is_broken_by_an_edit_leaves_the_last_good_one_in_use(wired: Wired) -> None:
     agent = wired.agent()
     (wired.path / "strongroom.toml").write_text("vault = [")
     say(agent, "hello", "hi")
@@ -234,7 +234,7 @@ def test_a_policy_that_is_broken_by_an_edit_leaves_the_last_good_one_in_use(wire
     assert wired.home.broken
 
 
-def test_a_home_that_is_unwired_under_a_session_keeps_and_shows_nothing(wired: Wired) -> None:
+def test_home_that_is_unwired_under_a_session_keeps_and_shows_nothing(wired: Wired) -> None:
     wired.put(TRIP)
     agent = wired.agent()
     (wired.path / "strongroom.toml").unlink()
@@ -248,7 +248,7 @@ def test_a_home_that_is_unwired_under_a_session_keeps_and_shows_nothing(wired: W
 
 
 @pytest.mark.requirement("hermes-signature")
-def test_the_signature_follows_the_policy_and_not_the_cap_and_holds_no_secret(wired: Wired) -> None:
+def test_signature_follows_the_policy_and_not_the_cap_and_holds_no_secret(wired: Wired) -> None:
     made = StrongroomProvider(wired.path)
     first = made.cache_busting_signature()
     assert made.cache_busting_signature() == first
@@ -263,7 +263,7 @@ def test_the_signature_follows_the_policy_and_not_the_cap_and_holds_no_secret(wi
     assert "age1" not in json.dumps(dict(first))
 
 
-def test_a_backup_of_the_runtime_holds_neither_cap_nor_vault(wired: Wired) -> None:
+def test_backup_of_the_runtime_holds_neither_cap_nor_vault(wired: Wired) -> None:
     say(wired.agent(), TRIP)
     assert StrongroomProvider(wired.path).backup_paths() == []
     inside = b"".join(path.read_bytes() for path in wired.path.rglob("*") if path.is_file())
@@ -278,7 +278,7 @@ def test_homes_are_shared_by_path_and_not_by_spelling(wired: Wired) -> None:
     assert len(homes._homes) == 1
 
 
-def test_a_forked_process_has_ways_of_its_own(wired: Wired) -> None:
+def test_forked_process_has_ways_of_its_own(wired: Wired) -> None:
     say(wired.agent(), "before", "hi")
     child = os.fork()
     if child == 0:
@@ -301,7 +301,7 @@ def test_set_up_of_hermes_itself_is_described(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-crash")
 @pytest.mark.parametrize("patience", [7.0, 0.0])
-def test_the_first_question_waits_for_what_a_killed_process_left_as_long_as_it_may(
+def test_first_question_waits_for_what_a_killed_process_left_as_long_as_it_may(
     wired: Wired, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     wired.write(f"[recall]\npatience = {patience}")
@@ -345,7 +345,7 @@ def _say_much(agent: StrongroomProvider) -> None:
 
 
 @pytest.mark.requirement("hermes-policy-live", "hermes-spool-bounded")
-def test_a_larger_spool_takes_turns_at_once(remote: Served) -> None:
+def test_larger_spool_takes_turns_at_once(remote: Served) -> None:
     remote.write("[keep]\nspool_bytes = 65536")
     agent = remote.agent()
     remote.stop()
@@ -358,7 +358,7 @@ def test_a_larger_spool_takes_turns_at_once(remote: Served) -> None:
 
 
 @pytest.mark.requirement("hermes-signature")
-def test_the_signature_follows_every_letter_of_a_long_rule(wired: Wired) -> None:
+def test_signature_follows_every_letter_of_a_long_rule(wired: Wired) -> None:
     found = set()
     for last in ("zebra granite", "zebra gravel"):
         words = json.dumps([*(f"word{number}" for number in range(60)), last])
@@ -368,9 +368,26 @@ def test_the_signature_follows_every_letter_of_a_long_rule(wired: Wired) -> None
 
 
 @pytest.mark.requirement("hermes-never-silent")
-def test_a_home_that_is_not_wired_any_more_breaks_no_turn(wired: Wired) -> None:
+def test_home_that_is_not_wired_any_more_breaks_no_turn(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, TRIP)
     (wired.path / "strongroom.toml").unlink()
     assert agent.system_prompt_block() == ""
     assert agent.prefetch("where is my trip?") == ""
+
+
+@pytest.mark.requirement("hermes-kwargs")
+@pytest.mark.parametrize("odd", [None, 7, b"x", ["x"]])
+def test_odd_values_of_a_runtime_break_no_hook_and_lose_no_turn(wired: Wired, odd: Any) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(odd, TRIP)
+    agent.sync_turn(TRIP, "Noted.", session_id=odd, messages=odd, turn_id=odd)
+    assert wired.texts() == [TRIP, "Noted."]
+    agent.on_memory_write("add", "memory", "Likes tea", metadata=odd)
+    agent.on_memory_write(odd, odd, odd)
+    agent.on_delegation(odd, odd)
+    assert agent.on_pre_compress(odd) == ""
+    agent.on_session_switch(odd, parent_session_id=odd, reset=False)
+    agent.on_session_end(odd)
+    say(agent, "hello")
+    assert "hello" in wired.texts()

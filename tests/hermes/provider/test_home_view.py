@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from strongroom.errors import StrongroomError
+from strongroom.hermes.provider import problem_log
 from strongroom.host.cache.settings_file import Watched
-from tests.hermes.provider.conftest import Wired
+from tests.hermes.provider.conftest import Wired, say
 
 pytestmark = pytest.mark.requirement("hermes-policy-live")
 
@@ -25,7 +30,7 @@ def _looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return looked
 
 
-def test_a_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = wired.agent()
     looked = _looks(monkeypatch)
     agent.on_turn_start(1, "where is my boat?")
@@ -39,7 +44,7 @@ def test_a_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPat
     assert looked.count(wired.path / "strongroom.toml") == 1
 
 
-def test_a_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None:
+def test_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "my boat is blue")
     agent.prefetch("my boat is blue")
@@ -48,3 +53,28 @@ def test_a_policy_that_was_edited_holds_with_the_next_hook(wired: Wired) -> None
     policy = wired.path / "strongroom.toml"
     policy.write_text(policy.read_text() + "\n[recall]\nlines = 0\n")
     assert agent.prefetch("where is my boat?") == ""
+
+
+@pytest.mark.parametrize("name", ["cap", "status", "ids", "session", "counts"])
+def test_pipe_in_a_files_place_holds_up_no_turn(wired: Wired, name: str) -> None:
+    say(wired.agent(), "one")
+    wired.forget_process()
+    (session,) = (wired.state / "sessions").glob("*.json")
+    places = {"cap": wired.cap, "status": wired.state / problem_log.FILE, "ids": wired.state / "ids.key"}
+    place = {**places, "session": session, "counts": wired.state / problem_log.COUNTS}[name]
+    place.unlink(missing_ok=True)
+    os.mkfifo(place, 0o600)
+    turn = threading.Thread(target=_quietly, args=(wired,), daemon=True)
+    turn.start()
+    turn.join(10)
+    is_held_up = turn.is_alive()
+    while turn.is_alive():  # let it go
+        with suppress(OSError):
+            os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK))
+        turn.join(0.01)
+    assert not is_held_up
+
+
+def _quietly(wired: Wired) -> None:
+    with suppress(StrongroomError):
+        say(wired.agent(), "two")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 
 from strongroom.errors import BodyTooLarge, CapExpired, CapRevoked, InvalidRequest, ServerUnavailable, StrongroomError
 from strongroom.hermes.hooks import hook_payload, tool_verdict
+from strongroom.hermes.hooks.guarded_home import Bound
 from strongroom.hermes.hooks.hook_payload import Payload
+from tests.hermes.provider.conftest import ALLERGY, Wired
 
 CALL = Payload(event="pre_tool_call", tool="terminal", arguments={"command": "ls"}, session="s1", cwd="/")
 
@@ -34,13 +37,13 @@ def stands() -> None:
     "data",
     [b"", b"{", b"[]", b"null", b'"text"', b"\xff", b'{"tool_name": 1}', b'{"tool_input": "ls"}', b"[" * 100_000],
 )
-def test_what_is_not_the_json_of_a_hook_is_refused(data: bytes) -> None:
+def test_json_that_is_not_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:
         hook_payload.parse(data)
     assert refused.value.reason == "invalid_request"
 
 
-def test_a_document_of_hermes_is_read_and_what_a_later_version_adds_is_left() -> None:
+def test_document_of_hermes_is_read_and_what_a_later_version_adds_is_left() -> None:
     document = {
         "hook_event_name": "pre_tool_call",
         "tool_name": "terminal",
@@ -80,24 +83,24 @@ def soon() -> float:
 
 
 @pytest.mark.requirement("hermes-hook-stdin")
-def test_an_open_pipe_without_data_is_not_waited_for(pipe: tuple[int, int]) -> None:
+def test_open_pipe_without_data_is_not_waited_for(pipe: tuple[int, int]) -> None:
     assert hook_payload.read(pipe[0], soon()) == b""
 
 
 @pytest.mark.requirement("hermes-hook-stdin")
-def test_what_came_before_the_deadline_is_taken_from_a_pipe_that_stays_open(pipe: tuple[int, int]) -> None:
+def test_input_before_the_deadline_is_taken_from_a_pipe_that_stays_open(pipe: tuple[int, int]) -> None:
     os.write(pipe[1], b"{}")
     assert hook_payload.read(pipe[0], soon()) == b"{}"
 
 
-def test_a_pipe_is_read_to_its_end(pipe: tuple[int, int]) -> None:
+def test_pipe_is_read_to_its_end(pipe: tuple[int, int]) -> None:
     os.write(pipe[1], b"{" + b" " * 1000 + b"}")
     os.close(pipe[1])
     assert len(hook_payload.read(pipe[0], time.monotonic() + 60)) == 1002
 
 
 @pytest.mark.requirement("hermes-hook-stdin")
-def test_a_terminal_is_not_read() -> None:
+def test_terminal_is_not_read() -> None:
     ours, theirs = pty.openpty()
     try:
         with pytest.raises(InvalidRequest):
@@ -121,13 +124,13 @@ def test_more_than_the_limit_is_refused(pipe: tuple[int, int], monkeypatch: pyte
 
 @pytest.mark.requirement("hermes-hook-check-closed")
 @pytest.mark.parametrize("said", [Payload(), Payload(tool="terminal"), Payload(arguments={})])
-def test_a_call_without_a_tool_or_arguments_is_blocked(said: Payload) -> None:
+def test_call_without_a_tool_or_arguments_is_blocked(said: Payload) -> None:
     assert tool_verdict.check(said, nothing, stands)["decision"] == "block"
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
 @pytest.mark.parametrize("error", [CapRevoked("x"), CapExpired("x"), ServerUnavailable("x"), InvalidRequest("x")])
-def test_a_call_is_blocked_while_the_cap_does_not_stand(error: StrongroomError) -> None:
+def test_call_is_blocked_while_the_cap_does_not_stand(error: StrongroomError) -> None:
     def falls() -> None:
         raise error
 
@@ -137,14 +140,14 @@ def test_a_call_is_blocked_while_the_cap_does_not_stand(error: StrongroomError) 
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
-def test_a_call_whose_arguments_cannot_be_looked_at_is_blocked() -> None:
+def test_call_whose_arguments_cannot_be_looked_at_is_blocked() -> None:
     def broken(_said: Payload) -> None:
         raise InvalidRequest("not wired")
 
     assert tool_verdict.check(CALL, broken, stands)["decision"] == "block"
 
 
-def test_a_call_that_reaches_is_blocked_before_the_gate_is_asked() -> None:
+def test_call_that_reaches_is_blocked_before_the_gate_is_asked() -> None:
     def asked() -> None:
         raise AssertionError("the gate was asked")
 
@@ -160,13 +163,13 @@ def test_everything_else_is_allowed() -> None:
 # audit and inject
 
 
-def test_a_call_without_a_name_is_not_put_on_record() -> None:
+def test_call_without_a_name_is_not_put_on_record() -> None:
     with pytest.raises(InvalidRequest):
         tool_verdict.audit(Payload(arguments={}), lambda *_: None)
 
 
 @pytest.mark.requirement("hermes-hook-audit")
-def test_a_call_is_put_on_record_by_name_and_digest_and_never_blocked() -> None:
+def test_call_is_put_on_record_by_name_and_digest_and_never_blocked() -> None:
     seen: list[tuple[str, str]] = []
     assert tool_verdict.audit(CALL, lambda what, digest: seen.append((what, digest))) == {}
     assert seen == [("terminal", tool_verdict.digest({"command": "ls"}))]
@@ -181,10 +184,35 @@ def test_a_call_is_put_on_record_by_name_and_digest_and_never_blocked() -> None:
         ({}, {"a": None}, False),
     ],
 )
-def test_the_digest_does_not_depend_on_the_order_of_names(one: Any, other: Any, is_same: bool) -> None:
+def test_digest_does_not_depend_on_the_order_of_names(one: Any, other: Any, is_same: bool) -> None:
     assert (tool_verdict.digest(one) == tool_verdict.digest(other)) is is_same
 
 
 @pytest.mark.parametrize(("text", "verdict"), [("", {}), ("x", {"context": "<memory-context>\nx\n</memory-context>"})])
-def test_what_is_remembered_is_handed_over_in_a_fence(text: str, verdict: dict[str, str]) -> None:
+def test_recalled_lines_are_handed_over_in_a_fence(text: str, verdict: dict[str, str]) -> None:
     assert tool_verdict.inject(CALL, lambda _: text) == verdict
+
+
+@pytest.mark.requirement("hermes-hook-check-arguments")
+@pytest.mark.parametrize("name", ["memory-inject", "audit", "check"])
+def test_tool_may_not_call_a_hook(wired: Wired, name: str) -> None:
+    document = '{"extra":{"user_message":"allergy","platform":"cli"}}'
+    command = f"echo '{document}' | strongroom hook {name}"
+    assert Bound(wired.path).reached(Payload(tool="terminal", arguments={"command": command})) is not None
+
+
+@pytest.mark.requirement("hermes-hook-inject")
+@pytest.mark.parametrize(("source", "is_shown"), [("telegram", False), ("cli", True)])
+def test_hook_does_not_take_a_chat_for_the_command_line(wired: Wired, source: str, is_shown: bool) -> None:
+    wired.put(ALLERGY, "personal")
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
+        database.execute("CREATE TABLE sessions (id TEXT, source TEXT, user_id TEXT)")
+        database.execute("INSERT INTO sessions VALUES ('s1', ?, '666')", (source,))
+    database.close()
+    document = Payload(session="s1", extra={"user_message": "my peanut allergy", "platform": "cli"})
+    if is_shown:
+        assert "peanut" in Bound(wired.path).recall(document)
+    else:
+        with pytest.raises(InvalidRequest):
+            Bound(wired.path).recall(document)

@@ -115,7 +115,7 @@ REACHING = [
 
 @pytest.mark.requirement("hermes-hook-check-arguments")
 @pytest.mark.parametrize("command", REACHING)
-def test_a_command_that_reaches_for_what_is_the_owners_is_seen(command: str) -> None:
+def test_command_that_reaches_for_what_is_the_owners_is_seen(command: str) -> None:
     assert look({"command": command}) is not None
 
 
@@ -174,11 +174,11 @@ HARMLESS_ONES = [
 
 
 @pytest.mark.parametrize("command", HARMLESS_ONES)
-def test_what_reaches_for_nothing_is_left_alone(command: str) -> None:
+def test_harmless_call_is_left_alone(command: str) -> None:
     assert look({"command": command}) is None
 
 
-def test_the_name_of_what_is_reached_for_is_told() -> None:
+def test_name_of_what_is_reached_for_is_told() -> None:
     assert look({"path": "/srv/caps/runtime.cap"}) == "cap"
 
 
@@ -221,12 +221,12 @@ def test_every_verb_that_is_not_harmless_is_the_owners(verb: str, start: str) ->
     assert look({"command": f"{start} {verb} x"}) is not None
 
 
-def test_the_verbs_that_are_known_by_name_are_all_there_are() -> None:
+def test_verbs_that_are_known_by_name_are_all_there_are() -> None:
     assert set(COMMAND_LINE_VERBS) - HARMLESS <= OWNERS
 
 
 @pytest.mark.parametrize("command", ["mypy src/strongroom tests", "git add strongroom a-later-verb"])
-def test_a_folder_of_that_name_is_no_command(command: str) -> None:
+def test_folder_of_that_name_is_no_command(command: str) -> None:
     assert look({"command": command}) is None
 
 

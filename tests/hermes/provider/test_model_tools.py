@@ -47,7 +47,7 @@ def test_only_what_the_policy_offers_can_be_called(wired: Wired, setting: Tools)
 
 
 @pytest.mark.requirement("hermes-tools")
-def test_a_tool_that_the_owner_takes_away_is_refused_at_the_next_call(wired: Wired) -> None:
+def test_tool_that_the_owner_takes_away_is_refused_at_the_next_call(wired: Wired) -> None:
     wired.write(tools='"full"')
     agent = wired.agent()
     assert call(agent, REMEMBER, text="Likes tea")["kept"]
@@ -57,7 +57,7 @@ def test_a_tool_that_the_owner_takes_away_is_refused_at_the_next_call(wired: Wir
 
 
 @pytest.mark.parametrize("name", ["memory", "strongroom_list", "", "x" * 5000, "strongroom_erase"])
-def test_an_unknown_tool_is_refused(wired: Wired, name: str) -> None:
+def test_unknown_tool_is_refused(wired: Wired, name: str) -> None:
     wired.write(tools='"full"')
     assert call(wired.agent(), name)["reason"] == "invalid_request"
 
@@ -121,7 +121,7 @@ def test_nobodys_tools_do_nothing(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-forget-in-chat")
-def test_a_person_in_a_chat_asks_to_forget_what_was_recalled(either: Wired) -> None:
+def test_person_in_a_chat_asks_to_forget_what_was_recalled(either: Wired) -> None:
     either.write(tools='"forget"')
     line = either.put(TRIP, actor=f"{SCOPE}telegram/100")
     agent = either.agent(**DM)
@@ -130,7 +130,7 @@ def test_a_person_in_a_chat_asks_to_forget_what_was_recalled(either: Wired) -> N
     assert either.texts(f"{SCOPE}telegram/100") == []
 
 
-def test_the_turn_before_is_forgotten_and_not_the_one_before_that(wired: Wired) -> None:
+def test_turn_before_is_forgotten_and_not_the_one_before_that(wired: Wired) -> None:
     wired.write(tools='"forget"')
     agent = wired.agent()
     say(agent, "one", "first")
@@ -153,7 +153,7 @@ def test_recalled_lines_come_quoted_and_with_their_ids(either: Wired) -> None:
     assert f'"{TRIP}" [{line}]' in found["recalled"]
 
 
-def test_a_fact_is_kept_with_its_kind(either: Wired) -> None:
+def test_fact_is_kept_with_its_kind(either: Wired) -> None:
     either.write(tools='"full"')
     assert call(either.agent(), REMEMBER, text="Likes tea")["kept"] is True
     (line,) = either.lines()
@@ -165,7 +165,7 @@ def test_a_fact_is_kept_with_its_kind(either: Wired) -> None:
 
 @pytest.mark.requirement("hermes-never-silent")
 @pytest.mark.parametrize("name", [RECALL, FORGET])
-def test_a_tool_that_did_not_reach_the_server_says_so(remote: Served, name: str) -> None:
+def test_tool_that_did_not_reach_the_server_says_so(remote: Served, name: str) -> None:
     remote.write(tools='"full"')
     agent = remote.agent()
     say(agent, TRIP)
@@ -178,7 +178,7 @@ def test_a_tool_that_did_not_reach_the_server_says_so(remote: Served, name: str)
 @pytest.mark.parametrize(
     "table", ["[keep]\nturns = false", '[off_the_record]\nplatforms = ["cli"]', '[off_the_record]\nturn = ["hush"]']
 )
-def test_a_fact_that_was_not_kept_is_not_said_to_be(wired: Wired, table: str) -> None:
+def test_fact_that_was_not_kept_is_not_said_to_be(wired: Wired, table: str) -> None:
     wired.write(table, tools='"full"')
     agent = wired.agent()
     agent.on_turn_start(1, "hush, remember that I like tea")
@@ -186,7 +186,7 @@ def test_a_fact_that_was_not_kept_is_not_said_to_be(wired: Wired, table: str) ->
     assert wired.texts() == []
 
 
-def test_a_fact_that_the_cap_does_not_let_in_is_not_said_to_be_kept(either: Wired) -> None:
+def test_fact_that_the_cap_does_not_let_in_is_not_said_to_be_kept(either: Wired) -> None:
     either.write(tools='"full"')
     token = either.vault.mint(actor_scope=SCOPE, ops=["get", "snapshot", "list"], namespaces=["travel"], ttl=86_400)
     cap_file.write(either.cap, token)
@@ -194,7 +194,7 @@ def test_a_fact_that_the_cap_does_not_let_in_is_not_said_to_be_kept(either: Wire
     assert either.texts() == []
 
 
-def test_a_fact_outside_the_caps_namespaces_is_not_said_to_be_kept(either: Wired) -> None:
+def test_fact_outside_the_caps_namespaces_is_not_said_to_be_kept(either: Wired) -> None:
     either.write(tools='"full"')
     cap_file.write(either.cap, cap_file.mint(either.vault, SCOPE, ("travel",)))
     assert call(either.agent(), REMEMBER, text=ALLERGY).get("kept") is not True

@@ -36,7 +36,7 @@ def texts(spool: Spool) -> list[bytes]:
 
 
 @pytest.mark.requirement("hermes-spool-bounded")
-def test_a_full_spool_refuses_the_new_turn_and_keeps_the_older(tmp_path: Path) -> None:
+def test_full_spool_refuses_the_new_turn_and_keeps_the_older(tmp_path: Path) -> None:
     spool = Spool(tmp_path, 1000)
     spool.add(ACTOR, b"a" * 500, NOW)
     with pytest.raises(StoreUnavailable):
@@ -53,7 +53,7 @@ def test_too_many_files_are_refused_however_small(tmp_path: Path, monkeypatch: p
         spool.add(ACTOR, b"3", NOW)
 
 
-def test_a_full_disk_is_refused_and_leaves_no_half_of_a_turn(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_refused_and_leaves_no_half_of_a_turn(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     spool.add(ACTOR, b"before", NOW)
 
     def full(handle: int) -> None:
@@ -83,7 +83,7 @@ def test_turns_come_out_in_the_order_of_their_time(spool: Spool) -> None:
     assert texts(spool) == [b"1", b"2", b"3"]
 
 
-def test_what_does_not_go_stays_with_all_behind_it(spool: Spool) -> None:
+def test_undeliverable_turn_stays_with_all_behind_it(spool: Spool) -> None:
     for number in range(3):
         spool.add(ACTOR, str(number).encode(), Millis(NOW + number))
     assert (
@@ -105,7 +105,7 @@ def test_two_that_deliver_at_once_do_not_repeat_each_other(spool: Spool) -> None
     assert seen == [0]
 
 
-def test_a_damaged_file_is_set_aside_and_holds_up_nothing(spool: Spool) -> None:
+def test_damaged_file_is_set_aside_and_holds_up_nothing(spool: Spool) -> None:
     spool.add(ACTOR, b"good", Millis(NOW + 5))
     bad = spool.directory / f"{'0' * 26}-1.turn"
     bad.write_bytes(b"not a head")
@@ -113,7 +113,7 @@ def test_a_damaged_file_is_set_aside_and_holds_up_nothing(spool: Spool) -> None:
     assert bad.with_suffix(".damaged").exists()
 
 
-def test_a_turn_that_cannot_be_read_just_now_is_not_taken_for_a_damaged_one(
+def test_turn_that_cannot_be_read_just_now_is_not_taken_for_a_damaged_one(
     spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool.add(ACTOR, b"good", NOW)
@@ -138,7 +138,7 @@ def test_one_persons_turns_wait_and_those_of_the_others_go_on(spool: Spool) -> N
 
 
 @pytest.mark.parametrize("odd", ["pipe", "link", "directory", "huge"])
-def test_what_is_no_file_of_ours_is_set_aside_and_holds_up_nothing(spool: Spool, odd: str, tmp_path: Path) -> None:
+def test_foreign_file_is_set_aside_and_holds_up_nothing(spool: Spool, odd: str, tmp_path: Path) -> None:
     spool.add(ACTOR, b"good", NOW)
     place = spool.directory / f"{'0' * 26}-1.turn"
     if odd == "pipe":
@@ -157,7 +157,7 @@ def test_what_is_no_file_of_ours_is_set_aside_and_holds_up_nothing(spool: Spool,
 # Drafts.
 
 
-def test_a_draft_of_a_process_that_lives_is_left_alone(spool: Spool) -> None:
+def test_draft_of_a_process_that_lives_is_left_alone(spool: Spool) -> None:
     spool.draft(ACTOR, b"under way", NOW)
     other = Spool(spool.directory, MOST)
     assert other.adopt() == 0
@@ -181,7 +181,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.requirement("hermes-crash")
 @pytest.mark.parametrize("how", ["alone", "forks"])
-def test_what_was_said_in_a_turn_that_a_killed_process_was_in_becomes_a_turn(spool: Spool, how: str) -> None:
+def test_draft_of_a_killed_process_becomes_a_turn(spool: Spool, how: str) -> None:
     run = subprocess.run([sys.executable, "-c", _DIES, str(spool.directory), how], timeout=60, check=False)
     assert run.returncode == -signal.SIGKILL
     assert spool.adopt() == (2 if how == "forks" else 1)
@@ -229,7 +229,7 @@ def test_nothing_in_the_spool_can_be_read(remote: Served) -> None:
     assert b"xylophone" not in found
 
 
-def test_a_turn_that_does_not_fit_any_more_is_said_to_be_lost(remote: Served) -> None:
+def test_turn_that_does_not_fit_any_more_is_said_to_be_lost(remote: Served) -> None:
     remote.extra = "[keep]\nspool_bytes = 65536"
     remote.write()
     remote.stop()
@@ -244,13 +244,13 @@ def test_a_turn_that_does_not_fit_any_more_is_said_to_be_lost(remote: Served) ->
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_what_was_said_before_a_kill_is_recalled_by_the_next_session(wired: Wired) -> None:
+def test_words_said_before_a_kill_are_recalled_by_the_next_session(wired: Wired) -> None:
     wired.agent().on_turn_start(1, TRIP)
     wired.forget_process()  # the lock that says that it lives goes with the process
     assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")
 
 
-def test_a_draft_that_was_delivered_and_the_turn_that_was_kept_are_one_line(wired: Wired) -> None:
+def test_draft_that_was_delivered_and_the_turn_that_was_kept_are_one_line(wired: Wired) -> None:
     """Killed between the commit and the end of the draft."""
     agent = wired.agent()
     agent.on_turn_start(1, "hello there")
@@ -266,7 +266,7 @@ def test_a_draft_that_was_delivered_and_the_turn_that_was_kept_are_one_line(wire
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_a_turn_that_waits_while_the_next_begins_is_safe_from_a_kill(wired: Wired) -> None:
+def test_turn_that_waits_while_the_next_begins_is_safe_from_a_kill(wired: Wired) -> None:
     """Its sync is told on another thread, which may be late."""
     agent = wired.agent()
     agent.on_turn_start(1, "the first thing")
@@ -277,7 +277,7 @@ def test_a_turn_that_waits_while_the_next_begins_is_safe_from_a_kill(wired: Wire
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_the_draft_of_a_turn_under_way_outlives_the_sync_of_the_one_before(wired: Wired) -> None:
+def test_draft_of_a_turn_under_way_outlives_the_sync_of_the_one_before(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "the first thing")
     agent.on_turn_start(2, "the second thing")
@@ -307,7 +307,7 @@ def test_no_draft_is_left_behind_by_turns_that_were_kept(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-off-the-record")
 @pytest.mark.parametrize("words", ["off the record, I am leaving", "from now on off the record"])
-def test_what_is_off_the_record_is_in_no_draft_and_in_no_spool(remote: Served, words: str) -> None:
+def test_off_the_record_text_is_in_no_draft_and_in_no_spool(remote: Served, words: str) -> None:
     remote.stop()
     agent = remote.agent()
     agent.on_turn_start(1, words)
@@ -316,7 +316,7 @@ def test_what_is_off_the_record_is_in_no_draft_and_in_no_spool(remote: Served, w
     assert remote.waiting() == 0
 
 
-def test_a_bundle_that_the_vault_will_never_take_holds_up_nothing(remote: Served) -> None:
+def test_bundle_that_the_vault_will_never_take_holds_up_nothing(remote: Served) -> None:
     remote.stop()
     agent = remote.agent()
     say(agent, "good one", "fine")
@@ -336,7 +336,7 @@ def test_a_bundle_that_the_vault_will_never_take_holds_up_nothing(remote: Served
 
 
 @pytest.mark.requirement("hermes-secrets")
-def test_a_secret_is_masked_before_it_is_sealed_into_the_spool(remote: Served) -> None:
+def test_secret_is_masked_before_it_is_sealed_into_the_spool(remote: Served) -> None:
     remote.stop()
     say(remote.agent(), "my key is ghp_" + "a1B2" * 9, "never mind " + ALLERGY)
     remote.start()

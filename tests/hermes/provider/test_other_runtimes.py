@@ -80,7 +80,7 @@ def asked_by_mcp(vault: Vault, tool: str, arguments: dict[str, Any], actor: str,
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_a_host_recalls_nothing_for_another_person_or_in_a_group(either: Wired, hosting: MakeHost) -> None:
+def test_host_recalls_nothing_for_another_person_or_in_a_group(either: Wired, hosting: MakeHost) -> None:
     say(either.agent(), TRIP)
     say(either.agent(**DM), TRIP)
     host = hosting()
@@ -89,7 +89,7 @@ def test_a_host_recalls_nothing_for_another_person_or_in_a_group(either: Wired, 
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_an_mcp_client_with_another_actors_cap_gets_no_line(either: Wired) -> None:
+def test_mcp_client_with_another_actors_cap_gets_no_line(either: Wired) -> None:
     say(either.agent(), TRIP)
     for actor in (PERSON, "hermes/other/owner", "local/alice"):
         result = asked_by_mcp(either.vault, "memory_get", {"query": QUESTION}, actor)
@@ -97,7 +97,7 @@ def test_an_mcp_client_with_another_actors_cap_gets_no_line(either: Wired) -> No
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_a_travel_cap_gets_an_mcp_client_the_trip_and_neither_the_allergy_nor_a_reply_that_has_both(
+def test_travel_cap_gets_an_mcp_client_the_trip_and_neither_the_allergy_nor_a_reply_that_has_both(
     either: Wired,
 ) -> None:
     agent = either.agent()
@@ -127,7 +127,7 @@ def test_without_the_runtimes_cap_a_host_recalls_nothing_and_says_so(either: Wir
 
 @pytest.mark.requirement("hermes-other-runtimes")
 @pytest.mark.parametrize(("about", "actor"), [({}, OWNER), (DM, PERSON)], ids=["owner", "person"])
-def test_a_turn_kept_through_hermes_hooks_is_recalled_by_a_host_and_by_an_mcp_client_from_the_same_store(
+def test_turn_kept_through_hermes_hooks_is_recalled_by_a_host_and_by_an_mcp_client_from_the_same_store(
     either: Wired, hosting: MakeHost, about: dict[str, Any], actor: str
 ) -> None:
     say(either.agent("hermes-1", **about), TRIP, "Enjoy it.")
@@ -139,7 +139,7 @@ def test_a_turn_kept_through_hermes_hooks_is_recalled_by_a_host_and_by_an_mcp_cl
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_what_a_host_kept_and_what_an_mcp_client_put_is_recalled_through_hermes_hooks(
+def test_lines_of_a_host_and_of_an_mcp_client_are_recalled_through_hermes_hooks(
     either: Wired, hosting: MakeHost
 ) -> None:
     memory = hosting().manager(told())
@@ -155,7 +155,7 @@ def test_what_a_host_kept_and_what_an_mcp_client_put_is_recalled_through_hermes_
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_a_line_that_an_mcp_client_forgets_is_recalled_nowhere(either: Wired, hosting: MakeHost) -> None:
+def test_line_that_an_mcp_client_forgets_is_recalled_nowhere(either: Wired, hosting: MakeHost) -> None:
     say(either.agent(), TRIP)
     (line,) = [hit for hit in either.lines() if hit.text == TRIP]
     assert reason(asked_by_mcp(either.vault, "memory_forget", {"ids": [line.id]}, OWNER)) == ""
@@ -164,7 +164,7 @@ def test_a_line_that_an_mcp_client_forgets_is_recalled_nowhere(either: Wired, ho
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_the_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_own(
+def test_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_own(
     either: Wired, hosting: MakeHost
 ) -> None:
     say(either.agent(), TRIP)
@@ -181,7 +181,7 @@ def test_the_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_
 
 @pytest.mark.long  # the tests before show it with Hermes' hooks called as Hermes calls them
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_what_the_real_hermes_was_told_is_recalled_by_a_host_and_by_an_mcp_client(
+def test_lines_of_the_real_hermes_are_recalled_by_a_host_and_by_an_mcp_client(
     tmp_path: Path, own_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Model() as model:

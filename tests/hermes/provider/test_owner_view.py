@@ -21,7 +21,7 @@ UNKNOWN = "01JABCDEFGHJKMNPQRSTVWXYZ0"
 
 
 @pytest.mark.parametrize("words", [("forget",), ("forget", "--turn"), ("who",), ("list", "--turn")])
-def test_a_line_of_somebody_else_is_refused_like_one_that_never_was(
+def test_line_of_somebody_else_is_refused_like_one_that_never_was(
     either: Wired, run: Run, words: tuple[str, ...]
 ) -> None:
     if either.url and words == ("who",):
@@ -34,7 +34,7 @@ def test_a_line_of_somebody_else_is_refused_like_one_that_never_was(
 
 @pytest.mark.parametrize("name", ["recall", "search"])
 @pytest.mark.parametrize("words", [(), ("",), (" ", "")])
-def test_a_question_of_nothing_says_what_to_type(wired: Wired, run: Run, name: str, words: tuple[str, ...]) -> None:
+def test_question_of_nothing_says_what_to_type(wired: Wired, run: Run, name: str, words: tuple[str, ...]) -> None:
     code, out, err = run(name, *words)
     assert (code, out) == (1, "")
     assert f"hermes strongroom {name}" in err
@@ -48,14 +48,14 @@ def test_bad_numbers_and_moments_are_refused(wired: Wired, run: Run, words: tupl
     assert run(*words)[0] == 2
 
 
-def test_the_log_of_a_server_is_said_to_be_there(remote: Served, run: Run) -> None:
+def test_log_of_a_server_is_said_to_be_there(remote: Served, run: Run) -> None:
     line = remote.put(TRIP)
     code, _, err = run("who", line)
     assert code == 1
     assert f"strongroom audit show --line {line}" in err
 
 
-def test_an_actor_of_another_home_is_refused(wired: Wired, run: Run) -> None:
+def test_actor_of_another_home_is_refused(wired: Wired, run: Run) -> None:
     wired.put(TRIP, actor="hermes/other/owner")
     assert run("list", "--as", "hermes/other/owner")[0] == 1
 
@@ -63,7 +63,7 @@ def test_an_actor_of_another_home_is_refused(wired: Wired, run: Run) -> None:
 # List and search.
 
 
-def test_a_list_has_texts_moments_and_places_the_newest_first(either: Wired, run: Run) -> None:
+def test_list_has_texts_moments_and_places_the_newest_first(either: Wired, run: Run) -> None:
     first = either.put(TRIP, author="alice")
     second = either.put(ALLERGY, "personal", author="alice")
     code, out, _ = run("list")
@@ -74,7 +74,7 @@ def test_a_list_has_texts_moments_and_places_the_newest_first(either: Wired, run
     assert rows[1].endswith(f'"{TRIP}" [{first}]')
 
 
-def test_a_list_comes_in_pages_and_only_what_is_on_one_is_read(wired: Wired, run: Run) -> None:
+def test_list_comes_in_pages_and_only_what_is_on_one_is_read(wired: Wired, run: Run) -> None:
     lines = [wired.put(f"trip {number}") for number in range(5)]
     found = json.loads(run("--json", "list", "--limit", "2", "--page", "2")[1])
     assert [one["id"] for one in found["lines"]] == [lines[2], lines[1]]
@@ -84,7 +84,7 @@ def test_a_list_comes_in_pages_and_only_what_is_on_one_is_read(wired: Wired, run
     assert read == {lines[2], lines[1]}
 
 
-def test_a_list_of_a_namespace_of_a_person_and_of_a_turn(wired: Wired, run: Run) -> None:
+def test_list_of_a_namespace_of_a_person_and_of_a_turn(wired: Wired, run: Run) -> None:
     wired.put(ALLERGY, "personal")
     line = wired.put(TRIP)
     say(wired.agent(**DM), "My trip to Lisbon is in June", "Fine.")
@@ -95,7 +95,7 @@ def test_a_list_of_a_namespace_of_a_person_and_of_a_turn(wired: Wired, run: Run)
     assert same == theirs
 
 
-def test_a_search_finds_what_fits(either: Wired, run: Run) -> None:
+def test_search_finds_what_fits(either: Wired, run: Run) -> None:
     line = either.put(TRIP)
     either.put("The roof leaks", "personal")
     found = json.loads(run("search", "--json", "trip", "Chengdu")[1])["lines"]
@@ -104,7 +104,7 @@ def test_a_search_finds_what_fits(either: Wired, run: Run) -> None:
     assert "nothing" in run("search", "zucchini")[1]
 
 
-def test_a_server_shows_what_the_runtimes_cap_covers_and_says_so(remote: Served, run: Run) -> None:
+def test_server_shows_what_the_runtimes_cap_covers_and_says_so(remote: Served, run: Run) -> None:
     remote.put(TRIP)
     assert json.loads(run("list", "--json")[1])["namespaces"] == ["family", "personal", "travel", "work"]
     assert "only what Hermes' own cap covers" in run("list")[1]
@@ -128,7 +128,7 @@ def test_hostile_words_in_a_line_stay_one_line(wired: Wired, run: Run) -> None:
 # Forget.
 
 
-def test_a_line_goes_alone_and_what_is_left_of_its_turn_is_said_with_the_command(either: Wired, run: Run) -> None:
+def test_line_goes_alone_and_what_is_left_of_its_turn_is_said_with_the_command(either: Wired, run: Run) -> None:
     either.write(tools='"full"')
     agent = either.agent()
     agent.on_turn_start(1, "My gym code is 5521")
@@ -153,7 +153,7 @@ def test_later_lines_that_repeat_what_went_are_named(wired: Wired, run: Run) -> 
     assert [one["id"] for one in json.loads(run("forget", "--json", line)[1])["may repeat it"]] == [later]
 
 
-def test_a_note_that_hermes_keeps_in_its_own_file_is_named(wired: Wired, run: Run) -> None:
+def test_note_that_hermes_keeps_in_its_own_file_is_named(wired: Wired, run: Run) -> None:
     """Without Hermes in this process nobody takes it out of the file."""
     agent = wired.agent()
     agent.on_memory_write("add", "user", "The gym code is 5521.")
@@ -169,7 +169,7 @@ def test_a_note_that_hermes_keeps_in_its_own_file_is_named(wired: Wired, run: Ru
 # The log.
 
 
-def test_a_line_has_its_readers_from_the_log(wired: Wired, run: Run) -> None:
+def test_line_has_its_readers_from_the_log(wired: Wired, run: Run) -> None:
     line = wired.put(TRIP)
     wired.agent().prefetch("When is my trip to Chengdu?")
     run("list")
@@ -182,13 +182,13 @@ def test_a_line_has_its_readers_from_the_log(wired: Wired, run: Run) -> None:
     assert TRIP not in out
 
 
-def test_what_was_forgotten_still_has_its_readers(wired: Wired, run: Run) -> None:
+def test_forgotten_line_still_has_its_readers(wired: Wired, run: Run) -> None:
     line = wired.put(TRIP)
     run("forget", line)
     assert [one["op"] for one in json.loads(run("who", "--json", line)[1])["entries"]][-1] == "forget"
 
 
-def test_what_the_owner_looks_at_is_on_record(wired: Wired, run: Run) -> None:
+def test_owners_reads_are_on_record(wired: Wired, run: Run) -> None:
     line = wired.put(TRIP, actor=OWNER)
     run("search", "trip")
     assert any(
@@ -199,7 +199,7 @@ def test_what_the_owner_looks_at_is_on_record(wired: Wired, run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["list", "search", "forget", "who", "recall", "why"])
-def test_the_help_has_examples(wired: Wired, run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples(wired: Wired, run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(name, "--help")
     assert code == 0
     assert f"hermes strongroom {name}" in out

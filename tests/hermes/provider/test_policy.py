@@ -61,12 +61,12 @@ WIRED = 'vault = "/v"\ncap = "/c"\nstate = "/s"\n'
     ],
 )
 @pytest.mark.requirement("hermes-policy-checked")
-def test_what_is_wrong_in_a_policy_is_refused(text: str) -> None:
+def test_policy_with_a_fault_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         policies.read(text)
 
 
-def test_what_is_wrong_is_told_with_the_file_and_the_names_that_there_are() -> None:
+def test_policy_fault_is_told_with_the_file_and_the_known_names() -> None:
     with pytest.raises(InvalidRequest) as refused:
         policies.read('namespaces = ["work", "health"]\nnamespace = "wrk"', "/home/ann/.hermes/strongroom.toml")
     assert refused.value.message.startswith("/home/ann/.hermes/strongroom.toml: ")
@@ -101,7 +101,7 @@ def test_any_text_is_a_policy_or_refused(text: str) -> None:
         ("[people.aliases]\nbob = 3", "people.aliases", "a list"),
     ],
 )
-def test_a_fault_is_said_by_key_with_what_may_stand_there_and_never_the_value(text: str, key: str, word: str) -> None:
+def test_fault_is_said_by_key_with_what_may_stand_there_and_never_the_value(text: str, key: str, word: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         policies.read(text)
     said = refused.value.message
@@ -111,7 +111,7 @@ def test_a_fault_is_said_by_key_with_what_may_stand_there_and_never_the_value(te
         assert raw not in said
 
 
-def test_an_empty_policy_is_that_of_a_home_that_is_not_wired() -> None:
+def test_empty_policy_is_that_of_a_home_that_is_not_wired() -> None:
     found = policies.read("")
     assert not found.is_wired
     assert found.tools is Tools.NONE
@@ -119,12 +119,12 @@ def test_an_empty_policy_is_that_of_a_home_that_is_not_wired() -> None:
     assert found.shared_api == ""
 
 
-def test_a_new_policy_says_what_the_defaults_are() -> None:
+def test_new_policy_says_what_the_defaults_are() -> None:
     text = policy_text(Wiring("default", "/v", "", "", "/c", "/s", "", policies.SENSITIVITY))
     assert policies.read(text) == policies.read(WIRED)
 
 
-def test_the_scope_ends_at_a_border_whatever_the_profile_is_called() -> None:
+def test_scope_ends_at_a_border_whatever_the_profile_is_called() -> None:
     for profile in ("default", "a/b", "../x", "Ünïcode", "h+x"):
         scope = policies.read(f"profile = {profile!r}").scope
         assert scope.startswith("hermes/")
@@ -152,7 +152,7 @@ def test_rules_may_leave_lines_out_and_every_namespace_of_the_vault_can_be_named
 
 
 @pytest.mark.requirement("hermes-policy-live")
-def test_an_edit_that_would_lose_everything_is_not_in_use(wired: Wired) -> None:
+def test_edit_that_would_lose_everything_is_not_in_use(wired: Wired) -> None:
     agent = wired.agent()
     wired.write(namespace='"wrk"')
     say(agent, TRIP)
@@ -161,7 +161,7 @@ def test_an_edit_that_would_lose_everything_is_not_in_use(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-policy-live")
-def test_an_edit_of_the_namespaces_holds_from_the_next_recall(either: Wired) -> None:
+def test_edit_of_the_namespaces_holds_from_the_next_recall(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     either.put(TRIP, "travel")
     agent = either.agent()
@@ -172,7 +172,7 @@ def test_an_edit_of_the_namespaces_holds_from_the_next_recall(either: Wired) -> 
 
 
 @pytest.mark.requirement("hermes-policy-live")
-def test_an_edit_of_the_rules_holds_from_the_next_turn(wired: Wired) -> None:
+def test_edit_of_the_rules_holds_from_the_next_turn(wired: Wired) -> None:
     agent = wired.agent()
     wired.write('[routing]\ndefault = "work"')
     say(agent, TRIP)
@@ -180,7 +180,7 @@ def test_an_edit_of_the_rules_holds_from_the_next_turn(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-policy-live")
-def test_an_edit_of_the_state_directory_moves_the_spool_and_loses_nothing(wired: Wired) -> None:
+def test_edit_of_the_state_directory_moves_the_spool_and_loses_nothing(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, "one", "first")
     wired.write(state=repr(str(wired.base / "private" / "elsewhere")))
@@ -188,7 +188,7 @@ def test_an_edit_of_the_state_directory_moves_the_spool_and_loses_nothing(wired:
     assert wired.texts() == ["one", "first", "two", "second"]
 
 
-def test_a_policy_of_no_namespace_keeps_and_shows_nothing(wired: Wired) -> None:
+def test_policy_of_no_namespace_keeps_and_shows_nothing(wired: Wired) -> None:
     wired.put(TRIP)
     wired.write(namespaces="[]")
     agent = wired.agent()

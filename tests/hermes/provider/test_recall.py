@@ -30,7 +30,7 @@ SUMMARY = "[CONTEXT COMPACTION \u2014 REFERENCE ONLY] Earlier turns were compact
 
 
 @pytest.mark.requirement("hermes-api-nobody")
-def test_the_api_server_without_a_session_key_recalls_and_keeps_nothing(either: Wired) -> None:
+def test_api_server_without_a_session_key_recalls_and_keeps_nothing(either: Wired) -> None:
     either.put(TRIP)
     agent = either.agent(platform="api_server")
     assert say(agent, QUESTION) == ""
@@ -60,18 +60,18 @@ def test_two_people_never_see_each_others_lines(either: Wired) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\x00", "\ud800", "[alice]"])
-def test_a_question_of_nothing_shows_nothing_and_breaks_nothing(either: Wired, query: str) -> None:
+def test_question_of_nothing_shows_nothing_and_breaks_nothing(either: Wired, query: str) -> None:
     either.put(TRIP)
     either.agent().prefetch(query)
     assert either.problems() == {}
 
 
 @pytest.mark.parametrize("query", [None, 5, [{"type": "text", "text": QUESTION}]])
-def test_a_question_that_is_no_text_shows_nothing(wired: Wired, query: Any) -> None:
+def test_question_that_is_no_text_shows_nothing(wired: Wired, query: Any) -> None:
     assert wired.agent().prefetch(query) == ""
 
 
-def test_a_setting_of_no_lines_shows_nothing(wired: Wired) -> None:
+def test_setting_of_no_lines_shows_nothing(wired: Wired) -> None:
     wired.put(TRIP)
     wired.write("[recall]\nlines = 0")
     assert wired.agent().prefetch(QUESTION) == ""
@@ -81,7 +81,7 @@ def test_a_setting_of_no_lines_shows_nothing(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-first-turn")
-def test_the_first_turn_of_a_fresh_process_recalls(either: Wired) -> None:
+def test_first_turn_of_a_fresh_process_recalls(either: Wired) -> None:
     line = either.put(TRIP, author="alice")
     shown = either.agent().prefetch(QUESTION)
     assert shown.startswith(HEADING)
@@ -98,7 +98,7 @@ def test_another_script_is_recalled_as_it_was_said(wired: Wired, line: str, ques
     assert line in wired.agent().prefetch(question)
 
 
-def test_a_huge_question_is_answered(either: Wired) -> None:
+def test_huge_question_is_answered(either: Wired) -> None:
     either.put(TRIP)
     assert "Chengdu" in either.agent().prefetch(QUESTION + " please" * 50_000)
     assert either.problems() == {}
@@ -113,7 +113,7 @@ def test_nothing_is_shown_twice_in_a_conversation(either: Wired) -> None:
     assert "Chengdu" in either.agent("another").prefetch(QUESTION)
 
 
-def test_what_was_said_in_this_conversation_is_not_shown_in_it(wired: Wired) -> None:
+def test_lines_of_this_conversation_are_not_shown_in_it(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, TRIP)
     assert agent.prefetch(QUESTION) == ""
@@ -129,7 +129,7 @@ def test_after_a_compression_a_line_may_be_shown_again(wired: Wired, new: str) -
     assert "Chengdu" in agent.prefetch(QUESTION)
 
 
-def test_a_compression_that_no_hook_tells_of_lets_lines_be_shown_again(wired: Wired) -> None:
+def test_compression_that_no_hook_tells_of_lets_lines_be_shown_again(wired: Wired) -> None:
     """A gateway's /compress is only to be seen by the shorter history."""
     wired.put(TRIP)
     agent = wired.agent()
@@ -143,7 +143,7 @@ def test_a_compression_that_no_hook_tells_of_lets_lines_be_shown_again(wired: Wi
 @pytest.mark.parametrize(
     ("kwargs", "again"), [({"reset": True, "reason": "new_session"}, True), ({"reason": "branch"}, False)]
 )
-def test_a_new_conversation_may_see_a_line_again_and_a_branch_has_it_in_its_history(
+def test_new_conversation_may_see_a_line_again_and_a_branch_has_it_in_its_history(
     wired: Wired, kwargs: dict[str, Any], again: bool
 ) -> None:
     wired.put(TRIP)
@@ -171,7 +171,7 @@ def test_at_most_as_many_lines_and_characters_as_the_policy_says_even_if_it_chan
     assert len(agent.prefetch("trip to Chengdu")) <= 700
 
 
-def test_a_failed_recall_counts_no_lines_of_the_question_before(remote: Served) -> None:
+def test_failed_recall_counts_no_lines_of_the_question_before(remote: Served) -> None:
     remote.put(TRIP)
     agent = remote.agent()
     agent.prefetch(QUESTION)
@@ -195,7 +195,7 @@ def test_every_recall_is_on_record(either: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-profile")
-def test_the_owners_profiles_are_in_the_system_prompt(either: Wired) -> None:
+def test_owners_profiles_are_in_the_system_prompt(either: Wired) -> None:
     either.profile("Prefers trains.", "travel")
     shown = either.agent().system_prompt_block()
     assert "Prefers trains." in shown
@@ -207,7 +207,7 @@ def test_without_a_profile_the_system_prompt_has_nothing(either: Wired) -> None:
     assert either.agent().system_prompt_block() == ""
 
 
-def test_a_profile_that_cannot_be_read_is_said(remote: Served) -> None:
+def test_profile_that_cannot_be_read_is_said(remote: Served) -> None:
     agent = remote.agent()
     remote.stop()
     assert agent.system_prompt_block() == ""
@@ -215,7 +215,7 @@ def test_a_profile_that_cannot_be_read_is_said(remote: Served) -> None:
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_question_that_was_asked_before_recalls_what_it_did_where_most_lines_hold_its_one_known_word(
+def test_question_that_was_asked_before_recalls_what_it_did_where_most_lines_hold_its_one_known_word(
     wired: Wired, is_new: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked again, its rare words stand in one line: the question itself, which is left out as an echo."""

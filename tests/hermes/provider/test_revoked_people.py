@@ -10,7 +10,7 @@ from strongroom.hermes.provider.actor_caps import KEEPS
 from strongroom.hermes.provider.delivery import begin_anew
 from strongroom.model import Millis
 from tests.hermes.provider.conftest import DM, OWNER, SCOPE, Served, Wired, say
-from tests.hermes.provider.findings import ALICE, BOB, BOBS, both_wait, said
+from tests.hermes.provider.people import ALICE, BOB, BOBS, both_wait, said
 
 pytestmark = pytest.mark.requirement("hermes-revoked-waits")
 
@@ -25,7 +25,7 @@ def wire_again(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("whose", [ALICE, OWNER])
-def test_a_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wired, whose: str) -> None:
+def test_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wired, whose: str) -> None:
     told = DM if whose == ALICE else {}
     agent = either.agent("a", **told)
     say(agent, "My trip to Rome is in May")
@@ -45,9 +45,7 @@ def test_a_revoked_persons_turns_wait_and_go_when_there_is_a_new_cap(either: Wir
 
 
 @pytest.mark.parametrize("whose", [ALICE, OWNER])
-def test_what_waited_before_a_person_was_revoked_is_not_destroyed_and_holds_up_nobody(
-    remote: Served, whose: str
-) -> None:
+def test_waiting_turns_of_a_revoked_person_are_not_destroyed_and_hold_up_nobody(remote: Served, whose: str) -> None:
     told = DM if whose == ALICE else {}
     say(remote.agent("a", **told), "first")
     remote.stop()
@@ -73,7 +71,7 @@ def test_after_a_new_cap_an_erased_persons_turns_are_still_gone(remote: Served) 
     assert said(remote, ALICE) == []
 
 
-def test_a_refusal_says_whether_anything_is_left_of_the_actor(either: Wired) -> None:
+def test_refusal_says_whether_anything_is_left_of_the_actor(either: Wired) -> None:
     say(either.agent("a", **DM), "first")
 
     def refused() -> CapRevoked:

@@ -187,7 +187,7 @@ def test_with_an_older_detect_secrets_a_mask_is_refused(monkeypatch: pytest.Monk
 @pytest.mark.requirement("hermes-secrets-masked")
 @pytest.mark.parametrize(("token", "kind"), TOKENS.items(), ids=[*map(str, range(len(TOKENS)))])
 @pytest.mark.parametrize("around", ["{}", "use {} please", "x={}\n", '"{}"', "令牌是{}。", "`{}`,", "({})"])
-def test_a_token_is_replaced_by_its_kind_and_the_rest_stays(mask: Mask, token: str, kind: str, around: str) -> None:
+def test_token_is_replaced_by_its_kind_and_the_rest_stays(mask: Mask, token: str, kind: str, around: str) -> None:
     assert mask.masked(around.format(token)) == (around.format(f"[secret removed: {kind}]"), 1)
 
 
@@ -206,17 +206,17 @@ def test_no_token_is_missed_for_being_short(mask: Mask, token: str) -> None:
 @pytest.mark.parametrize(
     "token", ["AKC" + "abcD123456", "APA" + "abcdE123", "xoxb-" + "1-abcdef", ":_authToken= " + "12345678"]
 )
-def test_the_shortest_tokens_are_found(mask: Mask, token: str) -> None:
+def test_shortest_tokens_are_found(mask: Mask, token: str) -> None:
     assert mask.masked(f"use {token} now")[1] == 1
 
 
-def test_what_people_write_is_looked_at_by_few_rules(mask: Mask) -> None:
+def test_ordinary_text_is_looked_at_by_few_rules(mask: Mask) -> None:
     assert 0 < len(mask._signs_of_short) < len(mask._signs) / 2
     assert all(mask._rules[rank].is_long for sign, rank in {*mask._signs} - {*mask._signs_of_short})
 
 
 @pytest.mark.parametrize(("text", "expected"), TOLD.items())
-def test_a_secret_that_is_named_is_masked(mask: Mask, text: str, expected: tuple[str, int]) -> None:
+def test_secret_that_is_named_is_masked(mask: Mask, text: str, expected: tuple[str, int]) -> None:
     assert mask.masked(text) == expected
 
 
@@ -229,18 +229,18 @@ BLOCKS = [PEM.format(*label) for label in [("", ""), ("RSA ", ""), ("OPENSSH ", 
 
 
 @pytest.mark.parametrize("block", [*BLOCKS, ENCRYPTED.format("RSA ", ""), PUTTY])
-def test_a_private_key_goes_from_its_first_line_to_its_last(mask: Mask, block: str) -> None:
+def test_private_key_goes_from_its_first_line_to_its_last(mask: Mask, block: str) -> None:
     expected = "here: [secret removed: private key] thanks"
     assert mask.masked(f"here: {block} thanks") == (expected, 1)
     assert mask.masked(f"here: {block.replace(chr(10), chr(13) + chr(10))} thanks") == (expected, 1)
 
 
-def test_a_private_key_in_json_goes_whole(mask: Mask) -> None:
+def test_private_key_in_json_goes_whole(mask: Mask) -> None:
     block = PEM.format("", "").replace("\n", "\\n")
     assert mask.masked(f'{{"key": "{block}\\n"}}') == ('{"key": "[secret removed: private key]\\n"}', 1)
 
 
-def test_a_private_key_that_is_cut_off_goes_to_the_end(mask: Mask) -> None:
+def test_private_key_that_is_cut_off_goes_to_the_end(mask: Mask) -> None:
     assert mask.masked("see " + PEM.format("RSA ", "")[:120]) == ("see [secret removed: private key]", 1)
 
 
@@ -253,7 +253,7 @@ def test_two_private_keys_are_two_and_the_words_between_stay(mask: Mask) -> None
 
 
 @pytest.mark.requirement("hermes-secrets-masked")
-def test_a_cap_goes_with_all_its_links_and_its_seed(mask: Mask, cap: Token, clock: Clock) -> None:
+def test_cap_goes_with_all_its_links_and_its_seed(mask: Mask, cap: Token, clock: Clock) -> None:
     narrowed = strongroom.attenuate(cap, namespaces=["travel"], ttl=60, now=clock)
     assert narrowed.count("~") == 2
     for token in (cap, narrowed):
@@ -261,7 +261,7 @@ def test_a_cap_goes_with_all_its_links_and_its_seed(mask: Mask, cap: Token, cloc
         assert mask.masked(f"cut {token[:-50]}") == ("cut [secret removed: signed token]", 1)
 
 
-def test_a_token_that_was_cut_behind_a_hyphen_goes_with_it(mask: Mask, cap: Token) -> None:
+def test_token_that_was_cut_behind_a_hyphen_goes_with_it(mask: Mask, cap: Token) -> None:
     for cut in (f"{cap[:-50]}-", f"{cap[:-50]}--"):
         assert mask.masked(f"cut {cut}") == ("cut [secret removed: signed token]", 1)
     assert mask.masked(f"cut {cap[:-50]}.") == ("cut [secret removed: signed token].", 1)
@@ -273,7 +273,7 @@ def test_one_secret_that_two_rules_see_is_counted_once(mask: Mask) -> None:
     assert mask.masked(f"Authorization: Bearer {token}") == ("Authorization: Bearer [secret removed: github token]", 1)
 
 
-def test_a_secret_that_shows_only_once_its_neighbour_is_gone_goes_too(mask: Mask) -> None:
+def test_secret_that_shows_only_once_its_neighbour_is_gone_goes_too(mask: Mask) -> None:
     token = "sk-ant-" + MIXED
     assert mask.masked(f"the PIN is 4711{token}") == (
         "the PIN is [secret removed: pin][secret removed: anthropic key]",
@@ -291,7 +291,7 @@ def test_secrets_that_stand_against_each_other_all_go_however_many(mask: Mask) -
         assert mask.masked(once) == (once, 0)
 
 
-def test_a_text_full_of_secrets_holds_none_afterwards(mask: Mask) -> None:
+def test_text_full_of_secrets_holds_none_afterwards(mask: Mask) -> None:
     text = "\n".join(f"number {number}: {token}" for number, token in enumerate(TOKENS))
     masked, count = mask.masked(text)
     assert count == len(TOKENS)
@@ -348,7 +348,7 @@ def test_threads_share_a_mask(mask: Mask) -> None:
 
 
 @pytest.mark.parametrize("gap", ["\u200b", "\u00ad", "\u2060", "\ufeff", "\u200d", "\ufe0f"])
-def test_a_character_that_shows_nothing_hides_no_secret(mask: Mask, gap: str) -> None:
+def test_character_that_shows_nothing_hides_no_secret(mask: Mask, gap: str) -> None:
     token = "ghp_" + MIXED[:36]
     hidden = token[:2] + gap + token[2:20] + gap + token[20:]
     assert mask.masked(f"use {hidden}, {gap}please") == (f"use [secret removed: github token], {gap}please", 1)
@@ -359,7 +359,7 @@ def test_letters_that_look_alike_hide_no_password(mask: Mask, word: str) -> None
     assert mask.masked(f"{word}: hunter2") == (f"{word}: [secret removed: password]", 1)
 
 
-def test_a_token_in_two_lines_goes_whole(mask: Mask) -> None:
+def test_token_in_two_lines_goes_whole(mask: Mask) -> None:
     for wrapped in ("\n", "\\\n", "\r\n"):
         text = f"github_pat_{MIXED}{wrapped}{MIXED[:30]}\nnext line"
         assert mask.masked(text) == ("[secret removed: github token]\nnext line", 1)
@@ -376,7 +376,7 @@ def test_a_token_in_two_lines_goes_whole(mask: Mask) -> None:
         ("ssh://git@git.example:2222/team/shop.git", "ssh://git@git.example:2222/team/shop.git"),
     ],
 )
-def test_a_password_in_an_address_goes_up_to_the_last_sign(mask: Mask, text: str, expected: str) -> None:
+def test_password_in_an_address_goes_up_to_the_last_sign(mask: Mask, text: str, expected: str) -> None:
     assert mask.masked(text)[0] == expected
 
 

@@ -18,7 +18,7 @@ def shown_files(wired: Wired) -> list[os.PathLike[str]]:
     return list((wired.state / "sessions").glob(f"*{shown_lines.SHOWN}"))
 
 
-def test_a_line_is_not_shown_again_after_a_restart(either: Wired) -> None:
+def test_line_is_not_shown_again_after_a_restart(either: Wired) -> None:
     either.put(TRIP)
     assert "Chengdu" in say(either.agent(), QUESTION, "On May 25.")
     either.forget_process()
@@ -26,13 +26,13 @@ def test_a_line_is_not_shown_again_after_a_restart(either: Wired) -> None:
     assert "Chengdu" in either.agent("another").prefetch(QUESTION)
 
 
-def test_what_was_said_in_a_conversation_is_not_shown_in_it_after_a_restart(wired: Wired) -> None:
+def test_lines_of_a_conversation_are_not_shown_in_it_after_a_restart(wired: Wired) -> None:
     say(wired.agent(), TRIP)
     wired.forget_process()
     assert wired.agent().prefetch(QUESTION) == ""
 
 
-def test_a_turn_that_was_cut_short_counts_when_its_agent_was_let_go(wired: Wired) -> None:
+def test_turn_that_was_cut_short_counts_when_its_agent_was_let_go(wired: Wired) -> None:
     wired.put(TRIP)
     agent = wired.agent()
     assert "Chengdu" in agent.prefetch(QUESTION)
@@ -41,7 +41,7 @@ def test_a_turn_that_was_cut_short_counts_when_its_agent_was_let_go(wired: Wired
     assert wired.agent().prefetch(QUESTION) == ""
 
 
-def test_what_was_shown_to_one_person_is_shown_to_another(wired: Wired) -> None:
+def test_line_shown_to_one_person_is_shown_to_another(wired: Wired) -> None:
     wired.put(TRIP)
     wired.put(TRIP, actor="hermes/default/telegram/100")
     say(wired.agent(), QUESTION)
@@ -58,7 +58,7 @@ def test_after_a_compression_and_a_restart_a_line_may_be_shown_again(wired: Wire
     assert "Chengdu" in wired.agent().prefetch(QUESTION)
 
 
-def test_what_went_with_an_undone_turn_is_not_held_as_shown(wired: Wired) -> None:
+def test_lines_of_an_undone_turn_are_not_held_as_shown(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, TRIP)
     agent.on_session_switch("s1", rewound=True)
@@ -69,7 +69,7 @@ def test_what_went_with_an_undone_turn_is_not_held_as_shown(wired: Wired) -> Non
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 200, None])
-def test_a_damaged_or_foreign_file_shows_lines_again_and_breaks_nothing(wired: Wired, damage: bytes | None) -> None:
+def test_damaged_or_foreign_file_shows_lines_again_and_breaks_nothing(wired: Wired, damage: bytes | None) -> None:
     wired.put(TRIP)
     say(wired.agent(), QUESTION)
     (place,) = (wired.state / "sessions").glob(f"*{shown_lines.SHOWN}")
@@ -81,7 +81,7 @@ def test_a_damaged_or_foreign_file_shows_lines_again_and_breaks_nothing(wired: W
     assert wired.problems() == {}
 
 
-def test_the_file_of_one_conversation_opens_for_no_other(wired: Wired) -> None:
+def test_file_of_one_conversation_opens_for_no_other(wired: Wired) -> None:
     wired.put(TRIP)
     say(wired.agent(), QUESTION)
     say(wired.agent("s2"), "hello")
@@ -92,7 +92,7 @@ def test_the_file_of_one_conversation_opens_for_no_other(wired: Wired) -> None:
     assert "Chengdu" in wired.agent().prefetch(QUESTION)
 
 
-def test_the_file_is_the_owners_alone_and_holds_no_id_in_clear(wired: Wired) -> None:
+def test_file_is_the_owners_alone_and_holds_no_id_in_clear(wired: Wired) -> None:
     line = wired.put(TRIP)
     say(wired.agent(), QUESTION)
     (place,) = (wired.state / "sessions").glob(f"*{shown_lines.SHOWN}")
@@ -100,7 +100,7 @@ def test_the_file_is_the_owners_alone_and_holds_no_id_in_clear(wired: Wired) -> 
     assert line.encode() not in place.read_bytes()
 
 
-def test_it_is_bounded_and_the_oldest_files_go(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_lines_are_bounded_and_the_oldest_files_go(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "SEEN_LIMIT", 10)
     monkeypatch.setattr(conversation, "FILES_LIMIT", 2)
     for number in range(4):
@@ -112,7 +112,7 @@ def test_it_is_bounded_and_the_oldest_files_go(wired: Wired, monkeypatch: pytest
     assert len(shown_files(wired)) == 2
 
 
-def test_a_turn_costs_no_sync_of_its_own_for_it(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_costs_no_sync_of_its_own_for_it(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     wired.put(TRIP)
     agent = wired.agent()
     say(agent, "hello")

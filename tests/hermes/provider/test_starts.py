@@ -46,12 +46,12 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=6).map("".join)
         ("ﬁsh", "the FISH"),
     ],
 )
-def test_a_word_is_found_whatever_it_begins_with(word: str, text: str) -> None:
+def test_word_is_found_whatever_it_begins_with(word: str, text: str) -> None:
     assert routing.route(text, _rules(word)).rule == "one"
 
 
 @pytest.mark.parametrize(("word", "text"), [("son", "person"), ("son", "sons"), ("in-laws", "in laws"), ("x", "x_y")])
-def test_a_part_of_a_word_is_not_the_word(word: str, text: str) -> None:
+def test_part_of_a_word_is_not_the_word(word: str, text: str) -> None:
     assert routing.route(text, _rules(word)).rule == ""
 
 
@@ -63,7 +63,7 @@ def test_every_word_that_a_text_holds_is_found(word: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("phrase", ["#quiet", "entre nous", "こっそり", "3 quiet", "d'accord"])
-def test_a_phrase_of_the_owner_is_heard_whatever_it_begins_with(phrase: str) -> None:
+def test_phrase_of_the_owner_is_heard_whatever_it_begins_with(phrase: str) -> None:
     own = Phrases(turn=(phrase,), off=(), on=())
     assert asks(f"well, {phrase.upper()}: it rains", own) is Asked.THIS_TURN
     assert asks("it rains", own) is Asked.NOTHING

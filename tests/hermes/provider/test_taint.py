@@ -34,19 +34,19 @@ def readable_with_travel(wired: Wired, actor: str = OWNER) -> list[str]:
     return wired.texts(actor, "travel")
 
 
-def test_the_reply_alone_would_be_readable_with_a_travel_cap(wired: Wired) -> None:
+def test_reply_alone_would_be_readable_with_a_travel_cap(wired: Wired) -> None:
     """What the other tests here stand on."""
     turn(wired.agent(), TRIP, REPLY)
     assert REPLY in readable_with_travel(wired)
 
 
-def test_a_reply_to_a_private_turn_is_private(either: Wired) -> None:
+def test_reply_to_a_private_turn_is_private(either: Wired) -> None:
     turn(either.agent(), f"{ALLERGY}. Where do I go?", REPLY)
     assert readable_with_travel(either) == []
     assert REPLY in either.texts(OWNER, "personal")
 
 
-def test_a_reply_after_a_private_turn_of_the_same_conversation_is_private(either: Wired) -> None:
+def test_reply_after_a_private_turn_of_the_same_conversation_is_private(either: Wired) -> None:
     agent = either.agent()
     turn(agent, ALLERGY, "Noted")
     turn(agent, TRIP, REPLY)
@@ -54,7 +54,7 @@ def test_a_reply_after_a_private_turn_of_the_same_conversation_is_private(either
     assert TRIP in readable_with_travel(either)  # what the person said is not tainted by what he said before
 
 
-def test_a_reply_after_a_private_line_was_shown_is_private(either: Wired) -> None:
+def test_reply_after_a_private_line_was_shown_is_private(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     agent = either.agent()
     assert "peanut" in agent.prefetch("what about peanut allergy on my trip?")
@@ -62,7 +62,7 @@ def test_a_reply_after_a_private_line_was_shown_is_private(either: Wired) -> Non
     assert REPLY not in readable_with_travel(either)
 
 
-def test_a_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_mentioned_both(either: Wired) -> None:
+def test_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_mentioned_both(either: Wired) -> None:
     agent = either.agent()
     turn(agent, TRIP, "Nice")
     turn(agent, ALLERGY, "Noted")
@@ -73,7 +73,7 @@ def test_a_travel_cap_gets_the_trip_and_not_the_allergy_after_a_reply_that_menti
     assert "peanut" not in shown
 
 
-def test_what_the_recall_tool_showed_counts(either: Wired) -> None:
+def test_lines_shown_by_the_recall_tool_count(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     either.write(tools='"recall"')
     agent = either.agent()
@@ -82,7 +82,7 @@ def test_what_the_recall_tool_showed_counts(either: Wired) -> None:
     assert REPLY not in readable_with_travel(either)
 
 
-def test_what_the_system_prompt_holds_counts(either: Wired) -> None:
+def test_profiles_in_the_system_prompt_count(either: Wired) -> None:
     either.profile("Has a peanut allergy.", "personal")
     agent = either.agent()
     assert "peanut" in agent.system_prompt_block()
@@ -90,7 +90,7 @@ def test_what_the_system_prompt_holds_counts(either: Wired) -> None:
     assert REPLY not in readable_with_travel(either)
 
 
-def test_a_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
+def test_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
     wired.profile("x" * 5000, "personal")
     agent = wired.agent()
     agent.system_prompt_block()
@@ -98,7 +98,7 @@ def test_a_profile_that_did_not_fit_taints_nothing(wired: Wired) -> None:
     assert REPLY in readable_with_travel(wired)
 
 
-def test_it_outlasts_the_process(either: Wired) -> None:
+def test_taint_outlasts_the_process(either: Wired) -> None:
     """The runtime replays the history, with everything that was shown."""
     either.put(ALLERGY, "personal")
     either.agent().prefetch("peanut allergy?")
@@ -108,7 +108,7 @@ def test_it_outlasts_the_process(either: Wired) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xff"])
-def test_a_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: bytes) -> None:
+def test_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: bytes) -> None:
     agent = wired.agent()
     turn(agent, TRIP, "Nice")
     wired.forget_process()
@@ -120,7 +120,9 @@ def test_a_damaged_state_counts_as_the_most_sensitive(wired: Wired, damage: byte
 
 @pytest.mark.parametrize("kwargs", [{"reason": "compression"}, {"reason": "branch"}, {"reason": "something new"}, {}])
 @pytest.mark.parametrize("new", ["s1", "s2"])
-def test_it_goes_along_into_a_rotated_or_branched_conversation(wired: Wired, new: str, kwargs: dict[str, Any]) -> None:
+def test_taint_goes_along_into_a_rotated_or_branched_conversation(
+    wired: Wired, new: str, kwargs: dict[str, Any]
+) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")
@@ -130,7 +132,7 @@ def test_it_goes_along_into_a_rotated_or_branched_conversation(wired: Wired, new
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_a_new_conversation_begins_clean(wired: Wired) -> None:
+def test_new_conversation_begins_clean(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")
@@ -139,7 +141,7 @@ def test_a_new_conversation_begins_clean(wired: Wired) -> None:
     assert REPLY in readable_with_travel(wired)
 
 
-def test_a_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_still_tainted(wired: Wired) -> None:
+def test_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_still_tainted(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.on_turn_start(1, TRIP)
@@ -149,7 +151,7 @@ def test_a_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_what_was_shown_before_a_late_switch_taints_the_turn_that_is_told_after_it(either: Wired) -> None:
+def test_lines_shown_before_a_late_switch_taint_the_turn_told_after_it(either: Wired) -> None:
     """A runtime may queue the switch to a new conversation behind other work, and begin its first turn at once."""
     either.put(ALLERGY, "personal")
     agent = either.agent()
@@ -162,7 +164,7 @@ def test_what_was_shown_before_a_late_switch_taints_the_turn_that_is_told_after_
     assert "Another trip!" not in readable_with_travel(either)
 
 
-def test_what_the_tool_showed_before_a_late_switch_counts(wired: Wired) -> None:
+def test_lines_shown_by_the_tool_before_a_late_switch_count(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     wired.write(tools='"recall"')
     agent = wired.agent()
@@ -173,7 +175,7 @@ def test_what_the_tool_showed_before_a_late_switch_counts(wired: Wired) -> None:
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_a_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
+def test_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
     wired.profile("Has a peanut allergy.", "personal")
     agent = wired.agent()
     assert "peanut" in agent.system_prompt_block()
@@ -182,7 +184,7 @@ def test_a_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_what_another_agent_was_shown_taints_what_it_brought_back(wired: Wired) -> None:
+def test_lines_shown_to_another_agent_taint_its_result(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     parent, child = wired.agent("parent"), wired.agent("child", agent_context="subagent")
     parent.on_turn_start(1, TRIP)
@@ -203,7 +205,7 @@ def test_before_a_turn_is_told_a_history_that_nobody_knows_counts_as_the_most_se
     assert readable_with_travel(wired) == [TRIP]
 
 
-def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
+def test_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
     wired.agent("old").on_turn_start(1, TRIP)
     wired.forget_process()
     turn(wired.agent("old"), "another trip", REPLY, "old", history(ALLERGY, "another trip"))
@@ -211,7 +213,7 @@ def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired, settled: bool) -> None:
+def test_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired, settled: bool) -> None:
     """Hermes says after each turn that there is time. A process that dies before has made nothing known."""
     agent = wired.agent()
     turn(agent, TRIP, "Nice", messages=history(TRIP))
@@ -225,7 +227,7 @@ def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wir
     assert REPLY in wired.texts(OWNER, "travel", "personal")
 
 
-def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:
+def test_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "My trip")
     agent.on_turn_start(2, TRIP)
@@ -233,7 +235,7 @@ def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -
     assert REPLY in readable_with_travel(wired)
 
 
-def test_the_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
+def test_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
     wired.write(namespaces="['work', 'personal', 'family', 'travel']")
     agent = wired.agent("old")
     agent.on_turn_start(1, TRIP)
@@ -242,7 +244,7 @@ def test_the_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
     assert REPLY in wired.texts(OWNER, "personal")
 
 
-def test_a_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_left_for(wired: Wired) -> None:
+def test_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_left_for(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     wired.agent("old").prefetch("peanut allergy?")
     agent = wired.agent("new")
@@ -255,7 +257,7 @@ def test_a_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was
     assert "Third trip!" in readable_with_travel(wired)
 
 
-def test_what_was_recalled_for_one_speaker_of_a_thread_taints_the_reply_to_another(wired: Wired) -> None:
+def test_lines_recalled_for_one_speaker_of_a_thread_taint_the_reply_to_another(wired: Wired) -> None:
     wired.put(ALLERGY, "personal", actor=GROUP_ACTOR)
     alice, bob = wired.agent(**GROUP), wired.agent(**{**GROUP, "user_id": "200"})
     alice.prefetch("[alice] peanut allergy?")
@@ -274,7 +276,7 @@ def test_joining_an_account_between_two_turns_leaves_no_taint_behind(wired: Wire
 
 
 @pytest.mark.parametrize("how", ["delegation", "memory", "remember"])
-def test_what_an_agent_writes_within_a_turn_is_as_private_as_the_turn(wired: Wired, how: str) -> None:
+def test_notes_of_an_agent_within_a_turn_are_as_private_as_the_turn(wired: Wired, how: str) -> None:
     wired.write(tools='"full"')
     agent = wired.agent()
     agent.on_turn_start(1, f"{ALLERGY}; find me a hotel")
@@ -288,7 +290,7 @@ def test_what_an_agent_writes_within_a_turn_is_as_private_as_the_turn(wired: Wir
     assert readable_with_travel(wired) == []
 
 
-def test_what_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_that_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a restart would make it look as if it had never been shown."""
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
@@ -304,7 +306,7 @@ def test_what_cannot_be_noted_on_disk_is_not_shown(wired: Wired, monkeypatch: py
     assert "peanut" in agent.prefetch("peanut allergy?")
 
 
-def test_a_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensitive(wired: Wired) -> None:
+def test_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensitive(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     agent = wired.agent()
     agent.prefetch("peanut allergy?")
@@ -314,7 +316,7 @@ def test_a_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensiti
     assert TRIP in readable_with_travel(wired)
 
 
-def test_a_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_private_the_conversation_is(
+def test_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_private_the_conversation_is(
     wired: Wired,
 ) -> None:
     config = settings.config_path()
@@ -331,7 +333,7 @@ def test_a_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_priv
     assert not [text for text in kept if "combination" in text]
 
 
-def test_a_chat_mapped_to_travel_does_not_wash_what_was_shown(wired: Wired) -> None:
+def test_chat_mapped_to_travel_does_not_wash_what_was_shown(wired: Wired) -> None:
     wired.put(ALLERGY, "personal", actor=GROUP_ACTOR)
     wired.write('[chats]\n"telegram:-5" = "travel"')
     agent = wired.agent(**GROUP)

@@ -23,7 +23,7 @@ THREAD = {**GROUP, "gateway_session_key": "agent:main:telegram:group:-5"}
 
 @pytest.mark.requirement("hermes-secrets")
 @pytest.mark.parametrize("where", ["user", "reply", "delegation", "memory", "remember"])
-def test_a_secret_is_in_no_file_whichever_way_it_came(either: Wired, where: str) -> None:
+def test_secret_is_in_no_file_whichever_way_it_came(either: Wired, where: str) -> None:
     either.write(tools='"full"')
     agent = either.agent()
     agent.on_turn_start(1, f"my key is {GITHUB}" if where == "user" else "hello")
@@ -43,7 +43,7 @@ def test_a_secret_is_in_no_file_whichever_way_it_came(either: Wired, where: str)
     assert GITHUB.encode() not in either.raw()
 
 
-def test_a_secret_is_kept_where_the_owner_says_so(wired: Wired) -> None:
+def test_secret_is_kept_where_the_owner_says_so(wired: Wired) -> None:
     wired.write("[keep]\nmask_secrets = false")
     say(wired.agent(), f"my key is {GITHUB}")
     assert GITHUB in "".join(wired.texts())
@@ -68,7 +68,7 @@ def test_no_text_lies_in_clear_anywhere(wired: Wired) -> None:
         "OFF THE RECORD I quit",
     ],
 )
-def test_a_turn_off_the_record_is_not_kept_and_the_next_is(either: Wired, words: str) -> None:
+def test_turn_off_the_record_is_not_kept_and_the_next_is(either: Wired, words: str) -> None:
     agent = either.agent()
     say(agent, words, "I see, you are leaving your job")
     assert either.texts() == []
@@ -77,7 +77,7 @@ def test_a_turn_off_the_record_is_not_kept_and_the_next_is(either: Wired, words:
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_a_conversation_off_the_record_stays_so_until_it_is_on_again_and_over_a_restart(either: Wired) -> None:
+def test_conversation_off_the_record_stays_so_until_it_is_on_again_and_over_a_restart(either: Wired) -> None:
     agent = either.agent()
     say(agent, "From now on off the record", "fine")
     say(agent, "I quit my job", "oh")
@@ -110,7 +110,7 @@ def test_nothing_that_happens_within_a_turn_off_the_record_is_kept(either: Wired
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_a_turn_that_began_off_the_record_is_not_kept_in_other_words_either(either: Wired) -> None:
+def test_turn_that_began_off_the_record_is_not_kept_in_other_words_either(either: Wired) -> None:
     agent = either.agent()
     agent.on_turn_start(1, "off the record: my password is blue")
     agent.sync_turn("my password is blue", "Noted.")
@@ -121,7 +121,7 @@ def test_a_turn_that_began_off_the_record_is_not_kept_in_other_words_either(eith
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_a_conversation_off_the_record_is_so_under_whatever_id_its_turns_are_told(either: Wired) -> None:
+def test_conversation_off_the_record_is_so_under_whatever_id_its_turns_are_told(either: Wired) -> None:
     agent = either.agent()
     say(agent, "this conversation is off the record")
     agent.on_turn_start(2, "my password is blue")
@@ -130,7 +130,7 @@ def test_a_conversation_off_the_record_is_so_under_whatever_id_its_turns_are_tol
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_a_conversation_off_the_record_stays_so_when_another_goes_on_in_it(either: Wired) -> None:
+def test_conversation_off_the_record_stays_so_when_another_goes_on_in_it(either: Wired) -> None:
     say(either.agent("private"), "this conversation is off the record")
     agent = either.agent("open")
     say(agent, "hello my friend there", session="open")
@@ -141,7 +141,7 @@ def test_a_conversation_off_the_record_stays_so_when_another_goes_on_in_it(eithe
 
 @pytest.mark.requirement("hermes-off-the-record")
 @pytest.mark.parametrize("table", ['chats = ["telegram:-5"]', 'platforms = ["telegram"]'])
-def test_a_chat_or_platform_off_the_record_is_not_kept_from_the_next_turn_on(either: Wired, table: str) -> None:
+def test_chat_or_platform_off_the_record_is_not_kept_from_the_next_turn_on(either: Wired, table: str) -> None:
     agent = either.agent(**{**THREAD, "user_name": "alice"})
     say(agent, "[alice] hello", "hi")
     either.write(f"[off_the_record]\n{table}")
@@ -151,7 +151,7 @@ def test_a_chat_or_platform_off_the_record_is_not_kept_from_the_next_turn_on(eit
     assert either.files(".draft") == []
 
 
-def test_the_owners_phrases_take_the_place_of_the_built_in_ones(wired: Wired) -> None:
+def test_owners_phrases_take_the_place_of_the_built_in_ones(wired: Wired) -> None:
     wired.write('[off_the_record]\nturn = ["sub rosa"]')
     agent = wired.agent()
     say(agent, "sub rosa, I quit", "oh")
@@ -174,7 +174,7 @@ def test_recalled_text_is_not_kept_again(wired: Wired, user: str) -> None:
     assert wired.texts() == ["hello", "hi"]
 
 
-def test_what_a_runtime_sent_in_the_persons_place_is_never_kept(wired: Wired) -> None:
+def test_text_sent_in_the_persons_place_is_never_kept(wired: Wired) -> None:
     messages = [{"role": "user", "content": "hello", "api_content": "hello <memory-context>zebra</memory-context>"}]
     say(wired.agent(), "hello", "hi", messages=messages)
     assert wired.texts() == ["hello", "hi"]
@@ -182,7 +182,7 @@ def test_what_a_runtime_sent_in_the_persons_place_is_never_kept(wired: Wired) ->
 
 @pytest.mark.requirement("hermes-contexts")
 @pytest.mark.parametrize("context", ["subagent", "background", "cron", "flush"])
-def test_an_agent_that_is_no_conversation_keeps_nothing(either: Wired, context: str) -> None:
+def test_agent_that_is_no_conversation_keeps_nothing(either: Wired, context: str) -> None:
     agent = either.agent(agent_context=context)
     say(agent, TRIP)
     agent.on_delegation("task", "result")
@@ -206,7 +206,7 @@ def test_settings_of_what_is_kept_hold_from_the_next_turn(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-turn-lines")
-def test_a_turn_is_a_line_for_each_speaker(either: Wired) -> None:
+def test_turn_is_a_line_for_each_speaker(either: Wired) -> None:
     say(either.agent(user_name="Eri"), "hello there", "hi", session="s9")
     person, model = either.lines()
     assert (person.text, person.author, person.kind, person.session) == ("hello there", "Eri", Kind.TURN, "s9")
@@ -216,7 +216,7 @@ def test_a_turn_is_a_line_for_each_speaker(either: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-durable")
-def test_a_turn_is_durable_when_sync_returns(either: Wired) -> None:
+def test_turn_is_durable_when_sync_returns(either: Wired) -> None:
     say(either.agent(), TRIP)
     assert TRIP in either.texts()  # through another handle
 
@@ -238,7 +238,7 @@ def test_in_a_shared_chat_the_name_before_a_text_is_taken_off(either: Wired, nam
         "[Recent channel messages]\n[bob] x\n\n[New message]\n[alice] I owe\n\n[New message]\nlol no",
     ],
 )
-def test_what_is_quoted_is_not_what_somebody_said(wired: Wired, quoted: str) -> None:
+def test_quoted_text_is_not_what_somebody_said(wired: Wired, quoted: str) -> None:
     """Each has a session of their own there, so no name stands before what they say."""
     own = {**GROUP, "user_id": "7", "user_name": "alice", "gateway_session_key": "agent:main:telegram:group:-5:7"}
     say(wired.agent(**own), quoted, "hi")
@@ -268,7 +268,7 @@ def test_in_a_direct_chat_a_bracket_is_what_somebody_said(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-me")
-def test_the_owners_phone_and_terminal_are_one_memory_from_the_next_turn_on(either: Wired) -> None:
+def test_owners_phone_and_terminal_are_one_memory_from_the_next_turn_on(either: Wired) -> None:
     phone = either.agent("phone", **DM)
     say(phone, "hello from before", "hi")
     either.write('[people]\nme = ["telegram:100"]')
@@ -277,20 +277,20 @@ def test_the_owners_phone_and_terminal_are_one_memory_from_the_next_turn_on(eith
 
 
 @pytest.mark.parametrize("text", ["", " ", "\x00"])
-def test_an_empty_reply_is_no_line(wired: Wired, text: str) -> None:
+def test_empty_reply_is_no_line(wired: Wired, text: str) -> None:
     say(wired.agent(), "hello", text)
     assert wired.texts() == ["hello"]
 
 
 @pytest.mark.parametrize("text", ["a" * 200_000, "我" * 70_000, "🏔" * 140_000, ("e" + "\u0301" * 40) * 500])
-def test_a_huge_or_odd_text_on_both_sides_is_kept(either: Wired, text: str) -> None:
+def test_huge_or_odd_text_on_both_sides_is_kept(either: Wired, text: str) -> None:
     say(either.agent(), text, text)
     assert either.lines()
     assert either.problems() == {}
 
 
 @pytest.mark.parametrize("text", ["a" * 200_000, "🏔" * 140_000])
-def test_a_huge_turn_can_wait_in_the_spool(remote: Served, text: str) -> None:
+def test_huge_turn_can_wait_in_the_spool(remote: Served, text: str) -> None:
     remote.stop()
     say(remote.agent(), text, text)
     assert remote.waiting() >= 1
@@ -301,7 +301,7 @@ def test_a_huge_turn_can_wait_in_the_spool(remote: Served, text: str) -> None:
 
 
 @pytest.mark.parametrize("user", [None, 5, [{"type": "text", "text": "hello"}]])
-def test_what_is_no_text_breaks_no_turn(wired: Wired, user: Any) -> None:
+def test_non_text_breaks_no_turn(wired: Wired, user: Any) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, user)
     agent.sync_turn(user, "hi", session_id="s1")
@@ -338,7 +338,7 @@ def test_two_agents_that_speak_at_once_lose_nothing(wired: Wired) -> None:
     assert len(set(wired.texts())) == 40
 
 
-def test_a_delegation_is_one_line_with_task_and_result(wired: Wired) -> None:
+def test_delegation_is_one_line_with_task_and_result(wired: Wired) -> None:
     wired.agent().on_delegation("find a hotel", "the Grand", child_session_id="c")
     (line,) = wired.lines()
     assert line.kind == Kind.DELEGATION
@@ -354,13 +354,13 @@ def test_a_delegation_is_one_line_with_task_and_result(wired: Wired) -> None:
     ("text", "namespace"),
     [(TRIP, "travel"), (ALLERGY, "personal"), ("my mother called", "family"), ("hello", "personal")],
 )
-def test_the_rules_say_where_a_line_goes(wired: Wired, text: str, namespace: str) -> None:
+def test_rules_say_where_a_line_goes(wired: Wired, text: str, namespace: str) -> None:
     say(wired.agent(), text)
     assert wired.texts(OWNER, namespace)[0] == text
 
 
 @pytest.mark.requirement("hermes-routing")
-def test_a_chats_mapping_comes_before_the_profiles_and_that_before_the_rules(wired: Wired) -> None:
+def test_chats_mapping_comes_before_the_profiles_and_that_before_the_rules(wired: Wired) -> None:
     agent = wired.agent(**GROUP)
     wired.write('[chats]\n"telegram:-5" = "work"', namespace='"family"')
     say(agent, TRIP)
@@ -376,7 +376,7 @@ def test_a_chats_mapping_comes_before_the_profiles_and_that_before_the_rules(wir
 # Disks and keys.
 
 
-def test_a_conversations_state_that_cannot_be_written_loses_no_turn(
+def test_conversations_state_that_cannot_be_written_loses_no_turn(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -389,7 +389,7 @@ def test_a_conversations_state_that_cannot_be_written_loses_no_turn(
     assert "store_unavailable" in wired.problems().values()
 
 
-def test_a_damaged_id_key_is_said_and_no_other_is_made(wired: Wired) -> None:
+def test_damaged_id_key_is_said_and_no_other_is_made(wired: Wired) -> None:
     wired.state.mkdir(parents=True, exist_ok=True)
     (wired.state / "ids.key").write_bytes(b"short")
     agent = wired.agent()
@@ -399,7 +399,7 @@ def test_a_damaged_id_key_is_said_and_no_other_is_made(wired: Wired) -> None:
     assert "key_unavailable" in wired.problems().values()
 
 
-def test_a_turn_that_nothing_can_keep_is_raised_and_said(remote: Served) -> None:
+def test_turn_that_nothing_can_keep_is_raised_and_said(remote: Served) -> None:
     remote.write("", inbox='""')
     agent = remote.agent()
     remote.stop()

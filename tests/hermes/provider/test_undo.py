@@ -35,7 +35,7 @@ def said(wired: Wired, actor: str = "hermes/default/owner") -> list[str]:
 # On the command line, where a hook tells.
 
 
-def test_an_undone_turn_is_forgotten(either: Wired) -> None:
+def test_undone_turn_is_forgotten(either: Wired) -> None:
     agent = either.agent()
     talk(agent, "one", "two")
     undo(agent)
@@ -44,7 +44,7 @@ def test_an_undone_turn_is_forgotten(either: Wired) -> None:
     assert either.texts() == []
 
 
-def test_an_undone_turn_is_recalled_no_more(either: Wired) -> None:
+def test_undone_turn_is_recalled_no_more(either: Wired) -> None:
     agent = either.agent()
     talk(agent, "My trip to Chengdu is on May 25")
     undo(agent)
@@ -105,7 +105,7 @@ def test_undoing_a_turn_of_a_platform_that_is_not_kept_takes_back_no_other(wired
     assert said(wired) == ["keep me"]
 
 
-def test_a_turn_is_taken_back_later_if_the_server_is_down_now(remote: Served) -> None:
+def test_turn_is_taken_back_later_if_the_server_is_down_now(remote: Served) -> None:
     agent = remote.agent()
     talk(agent, "one", "two")
     remote.stop()
@@ -117,7 +117,7 @@ def test_a_turn_is_taken_back_later_if_the_server_is_down_now(remote: Served) ->
     assert remote.problems() == {}
 
 
-def test_a_spooled_turn_that_is_undone_is_never_delivered(remote: Served) -> None:
+def test_spooled_turn_that_is_undone_is_never_delivered(remote: Served) -> None:
     agent = remote.agent()
     remote.stop()
     say(agent, "keep me")
@@ -129,7 +129,7 @@ def test_a_spooled_turn_that_is_undone_is_never_delivered(remote: Served) -> Non
     assert said(remote) == ["keep me"]
 
 
-def test_an_undo_after_a_rotation_takes_back_the_turn_before_it(wired: Wired) -> None:
+def test_undo_after_a_rotation_takes_back_the_turn_before_it(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two")
     agent.on_session_switch("s2", parent_session_id="s1", reason="compression")
@@ -137,7 +137,7 @@ def test_an_undo_after_a_rotation_takes_back_the_turn_before_it(wired: Wired) ->
     assert said(wired) == ["one"]
 
 
-def test_an_undo_after_a_restart_takes_back_the_last_turn_of_the_conversation(either: Wired) -> None:
+def test_undo_after_a_restart_takes_back_the_last_turn_of_the_conversation(either: Wired) -> None:
     """A conversation that another process goes on with: `hermes --resume`, then /undo."""
     talk(either.agent("other"), "from another conversation")
     talk(either.agent(), "one", "two")
@@ -146,7 +146,7 @@ def test_an_undo_after_a_restart_takes_back_the_last_turn_of_the_conversation(ei
     assert said(either) == ["from another conversation", "one"]
 
 
-def test_an_undone_turn_may_be_said_again(wired: Wired) -> None:
+def test_undone_turn_may_be_said_again(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "hello")
     undo(agent)
@@ -157,19 +157,19 @@ def test_an_undone_turn_may_be_said_again(wired: Wired) -> None:
 # In a gateway, where no hook tells.
 
 
-def test_a_gateways_undo_is_noticed_at_the_next_turn(either: Wired) -> None:
+def test_gateways_undo_is_noticed_at_the_next_turn(either: Wired) -> None:
     talk(either.agent(**CHAT), "one", "two", "three")
     say(either.agent(**CHAT), "four", messages=history("one", "four"))  # a new agent: the old one was evicted
     assert said(either, ACTOR) == ["one", "four"]
 
 
-def test_an_undo_of_the_only_turn_is_noticed(either: Wired) -> None:
+def test_undo_of_the_only_turn_is_noticed(either: Wired) -> None:
     talk(either.agent(**CHAT), "one")
     say(either.agent(**CHAT), "two", messages=history("two"))
     assert said(either, ACTOR) == ["two"]
 
 
-def test_an_undo_in_a_shared_thread_is_noticed_whoever_speaks_next(wired: Wired) -> None:
+def test_undo_in_a_shared_thread_is_noticed_whoever_speaks_next(wired: Wired) -> None:
     group = {**GROUP, "gateway_session_key": "agent:main:telegram:group:-5"}
     talk(wired.agent(**{**group, "user_name": "alice"}), "[alice] one", "[alice] two")
     say(
@@ -183,13 +183,13 @@ def test_an_undo_in_a_shared_thread_is_noticed_whoever_speaks_next(wired: Wired)
 # What looks like an undo and is none.
 
 
-def test_a_history_that_goes_on_loses_nothing(wired: Wired) -> None:
+def test_history_that_goes_on_loses_nothing(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     talk(agent, "yes", "no", "yes", "yes", "no", "yes")
     assert said(wired, ACTOR) == ["yes", "no", "yes", "yes", "no", "yes"]
 
 
-def test_a_turn_with_a_picture_is_not_taken_for_undone(wired: Wired) -> None:
+def test_turn_with_a_picture_is_not_taken_for_undone(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     picture = {"role": "user", "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url"}]}
     talk(agent, "one")
@@ -200,7 +200,7 @@ def test_a_turn_with_a_picture_is_not_taken_for_undone(wired: Wired) -> None:
     assert said(wired, ACTOR) == ["one", "[1 image]\nwhat is this?", "three"]
 
 
-def test_a_turn_whose_message_the_runtime_changed_is_not_taken_for_undone(wired: Wired) -> None:
+def test_turn_whose_message_the_runtime_changed_is_not_taken_for_undone(wired: Wired) -> None:
     """A skill's text stands in the history in place of what the person wrote."""
     agent = wired.agent(**CHAT)
     talk(agent, "one")
@@ -212,7 +212,7 @@ def test_a_turn_whose_message_the_runtime_changed_is_not_taken_for_undone(wired:
 
 
 @pytest.mark.parametrize("left", [("one",), (), ("one", "four"), ("four", "five")])
-def test_a_compression_is_not_taken_for_an_undo(wired: Wired, left: tuple[str, ...]) -> None:
+def test_compression_is_not_taken_for_an_undo(wired: Wired, left: tuple[str, ...]) -> None:
     """Hermes keeps the first messages and the last, and a summary between them."""
     agent = wired.agent(**CHAT)
     talk(agent, "one", "two", "three", "four", "five")
@@ -224,7 +224,7 @@ def test_a_compression_is_not_taken_for_an_undo(wired: Wired, left: tuple[str, .
     assert said(wired, ACTOR) == ["one", "two", "three", "four", "five", "six", "seven"]
 
 
-def test_a_compression_that_ends_like_an_earlier_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
+def test_compression_that_ends_like_an_earlier_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
     """Three messages at the head and a summary are as many as there were after the second turn."""
     agent = wired.agent(**CHAT)
     talk(agent, "one", "two", "three")
@@ -240,14 +240,14 @@ def merged(text: str) -> str:
     return f"{head}{text}\n\n[END OF PRIOR CONTEXT \u2014 COMPACTION SUMMARY BELOW]\n\n{SUMMARY}\n\n{end}"
 
 
-def test_a_summary_that_is_merged_into_the_message_of_this_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
+def test_summary_that_is_merged_into_the_message_of_this_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     talk(agent, "one", "two")
     say(agent, "three", messages=history(merged("three")))
     assert said(wired, ACTOR) == ["one", "two", "three"]
 
 
-def test_a_summary_that_is_merged_into_a_reply_is_not_taken_for_an_undo(wired: Wired) -> None:
+def test_summary_that_is_merged_into_a_reply_is_not_taken_for_an_undo(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     talk(agent, "one", "two", "three")
     shown = [{"role": "user", "content": "one"}, {"role": "assistant", "content": merged("Noted.")}, *history("four")]
@@ -255,7 +255,7 @@ def test_a_summary_that_is_merged_into_a_reply_is_not_taken_for_an_undo(wired: W
     assert said(wired, ACTOR) == ["one", "two", "three", "four"]
 
 
-def test_an_undo_after_a_compression_is_noticed(wired: Wired) -> None:
+def test_undo_after_a_compression_is_noticed(wired: Wired) -> None:
     agent = wired.agent(**CHAT)
     talk(agent, "one", "two")
     shown = [{"role": "user", "content": SUMMARY}, *history("three")]
@@ -265,7 +265,7 @@ def test_an_undo_after_a_compression_is_noticed(wired: Wired) -> None:
     assert said(wired, ACTOR) == ["one", "two", "three", "five"]
 
 
-def test_a_client_of_the_api_server_that_sends_one_message_at_a_time_loses_nothing(wired: Wired) -> None:
+def test_client_of_the_api_server_that_sends_one_message_at_a_time_loses_nothing(wired: Wired) -> None:
     agent = wired.agent(platform="api_server", gateway_session_key="web")
     for text in ("one", "two", "three"):
         say(agent, text, messages=history(text))
@@ -273,7 +273,7 @@ def test_a_client_of_the_api_server_that_sends_one_message_at_a_time_loses_nothi
     assert said(wired, found) == ["one", "two", "three"]
 
 
-def test_a_history_that_grew_before_a_turn_was_told_loses_nothing(wired: Wired) -> None:
+def test_history_that_grew_before_a_turn_was_told_loses_nothing(wired: Wired) -> None:
     """Hermes hands over its live list, and the next turn may stand in it already."""
     agent = wired.agent(**CHAT)
     agent.on_turn_start(1, "one")

@@ -76,7 +76,7 @@ def test_where_there_is_no_record_nothing_is_said(record: sqlite3.Connection, tm
 
 
 @pytest.mark.parametrize("name", ["state.db", "a ?#%name.db"])
-def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path, name: str) -> None:
+def test_file_that_is_no_database_is_named_as_such(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"no database at all, " * 100)
     with pytest.raises(StoreUnavailable):
         undone_in(tmp_path / name, "s1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -15,8 +16,7 @@ from strongroom.hermes.provider import StrongroomProvider, delivery, turn_writer
 from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.model import NewLine
 from tests.hermes.provider.conftest import ALLERGY, TRIP, Served, Wired, history, say
-from tests.hermes.provider.findings import ALICE, CHAT, namespace_of, said
-from tests.hermes.provider.test_findings_history import hermes_record
+from tests.hermes.provider.people import ALICE, CHAT, namespace_of, said
 from tests.hermes.provider.test_wrapped import ALONE, SKILL
 
 pytestmark = pytest.mark.requirement("hermes-undo")
@@ -51,21 +51,21 @@ def picture(agent: StrongroomProvider) -> None:
 # What was not undone stays.
 
 
-def test_what_stands_in_the_record_is_not_taken_back(wired: Wired) -> None:
+def test_turns_in_the_record_are_not_taken_back(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two", "three")
     undo(wired, agent, ("one", True), ("two", True), ("three", False))
     assert said(wired) == ["one", "two"]
 
 
-def test_an_undone_turn_that_was_never_kept_takes_back_no_other(wired: Wired) -> None:
+def test_undone_turn_that_was_never_kept_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     undo(wired, agent, ("keep me", True), ("said to nobody", False))
     assert said(wired) == ["keep me"]
 
 
-def test_an_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+def test_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     agent.on_turn_start(2, "never mind")
@@ -87,7 +87,7 @@ def test_of_the_same_words_the_newest_is_taken_back_however_often(wired: Wired) 
         assert wired.texts() == ["yes", "one"]
 
 
-def test_what_was_undone_before_this_process_takes_back_nothing_of_it(wired: Wired) -> None:
+def test_undo_before_this_process_takes_back_nothing_of_it(wired: Wired) -> None:
     talk(wired.agent(), "yes")
     long_ago = time.time() - 3600
     wired.forget_process()
@@ -97,7 +97,7 @@ def test_what_was_undone_before_this_process_takes_back_nothing_of_it(wired: Wir
     assert said(wired) == ["yes", "one", "yes"]
 
 
-def test_what_was_undone_before_this_agent_was_built_costs_the_turns_before_it_nothing(wired: Wired) -> None:
+def test_undo_before_this_agent_was_built_costs_the_turns_before_it_nothing(wired: Wired) -> None:
     first = wired.agent()
     talk(first, "yes")
     say(first, "yes", "undone")
@@ -109,7 +109,7 @@ def test_what_was_undone_before_this_agent_was_built_costs_the_turns_before_it_n
     assert said(wired) == ["yes", "one", "two"]
 
 
-def test_a_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wired) -> None:
+def test_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two")
     (wired.path / "state.db").write_bytes(b"no database at all, " * 100)
@@ -121,7 +121,7 @@ def test_a_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wire
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
-def test_an_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: int) -> None:
+def test_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: int) -> None:
     agent = either.agent()
     texts = ("one", "two", "three")
     talk(agent, *texts)
@@ -130,7 +130,7 @@ def test_an_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: 
     assert len(either.texts()) == 2 * left
 
 
-def test_an_undo_of_several_turns_forgets_those_of_an_earlier_process_too(either: Wired) -> None:
+def test_undo_of_several_turns_forgets_those_of_an_earlier_process_too(either: Wired) -> None:
     talk(either.agent(), "one", "two")
     then = time.time()
     either.forget_process()
@@ -154,7 +154,7 @@ def test_turns_of_an_earlier_process_that_cannot_be_reached_now_are_asked_for_at
     assert said(remote) == ["one"]
 
 
-def test_the_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     """Hermes tells nothing of a turn in which the model failed."""
     agent = wired.agent()
     talk(agent, "never mind")
@@ -165,7 +165,7 @@ def test_the_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: W
     assert said(wired) == ["next"]
 
 
-def test_a_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     picture(agent)
@@ -173,7 +173,7 @@ def test_a_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> N
     assert said(wired) == ["one"]
 
 
-def test_a_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) -> None:
+def test_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one", "two")
     picture(agent)
@@ -181,7 +181,7 @@ def test_a_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) ->
     assert said(wired) == ["one"]
 
 
-def test_a_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+def test_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     agent.on_turn_start(2, SKILL)
@@ -191,7 +191,7 @@ def test_a_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> Non
     assert said(wired) == ["one"]
 
 
-def test_a_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+def test_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "one")
     agent.on_turn_start(2, ALONE)
@@ -203,7 +203,7 @@ def test_a_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired, is_recorded: bool) -> None:
+def test_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired, is_recorded: bool) -> None:
     agent = wired.agent()
     talk(agent, "hello")
     agent.on_turn_start(2, "never mind")
@@ -221,7 +221,7 @@ def test_a_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired,
 # A turn that is undone while it is kept, or that could not be kept.
 
 
-def test_a_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
     storing_now, undone = threading.Event(), threading.Event()
@@ -258,7 +258,7 @@ def not_kept(remote: Served, agent: StrongroomProvider, monkeypatch: pytest.Monk
     assert len(remote.files(".turn")) == 1
 
 
-def test_a_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
+def test_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()
@@ -270,7 +270,7 @@ def test_a_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
     assert said(remote) == ["later"]
 
 
-def test_a_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
+def test_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()
@@ -282,7 +282,7 @@ def test_a_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
     assert said(remote) == []
 
 
-def test_a_turn_that_could_not_be_kept_outlives_the_next_one(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_that_could_not_be_kept_outlives_the_next_one(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = remote.agent()
     not_kept(remote, agent, monkeypatch)
     say(agent, "while it is down")
@@ -304,7 +304,7 @@ def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_w
 
 
 @pytest.mark.requirement("hermes-taint")
-def test_a_turn_with_a_picture_behind_an_unknown_history_is_not_taken_for_its_beginning(wired: Wired) -> None:
+def test_turn_with_a_picture_behind_an_unknown_history_is_not_taken_for_its_beginning(wired: Wired) -> None:
     shown = {"role": "user", "content": [{"type": "text", "text": TRIP}, {"type": "image_url"}]}
     messages = [*history(TRIP, ALLERGY), shown, {"role": "assistant", "content": "A trip without nuts."}]
     say(wired.agent(**CHAT), TRIP, "A trip without nuts.", messages=messages)
@@ -320,3 +320,105 @@ def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_w
     talk(agent, *texts)
     say(agent, "yes", messages=history(*texts, "[SKILL] a long text: yes"))
     assert said(wired, ALICE) == [*texts, "yes"]
+
+
+def hermes_record(wired: Wired, *rows: tuple[str, int, int, float]) -> None:
+    """Hermes' record of what was said in s1: text, whether it is active, whether it was compacted, and when."""
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT,"
+            " active INTEGER, compacted INTEGER, timestamp REAL)"
+        )
+        database.execute("DELETE FROM messages")
+        database.executemany(
+            "INSERT INTO messages (session_id, role, content, active, compacted, timestamp)"
+            " VALUES ('s1', 'user', ?, ?, ?, ?)",
+            rows,
+        )
+    database.close()
+
+
+FIVE = [f"Trip {number} is on May {number}" for number in range(1, 6)]
+
+
+@pytest.fixture
+def talked(wired: Wired) -> Wired:
+    """A chat in which five things were said."""
+    agent = wired.agent("s1", **CHAT)
+    for number in range(5):
+        say(agent, FIVE[number], messages=history(*FIVE[: number + 1]))
+    assert said(wired, ALICE) == FIVE
+    return wired
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_empty_history_takes_back_one_turn_at_most(talked: Wired) -> None:
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE[:4], "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+@pytest.mark.parametrize("left", [(), FIVE[:4], FIVE[:2]])
+def test_turns_that_hermes_does_not_call_undone_are_not_forgotten(talked: Wired, left: tuple[str, ...]) -> None:
+    hermes_record(talked, *((text, 1, 0, time.time()) for text in FIVE))
+    say(talked.agent("s1", **CHAT), "hello", messages=history(*left, "hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_turns_that_a_compression_dropped_are_not_forgotten(talked: Wired) -> None:
+    hermes_record(talked, *((text, 0, 1, time.time()) for text in FIVE))
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_record_that_cannot_be_read_takes_nothing_back(talked: Wired) -> None:
+    (talked.path / "state.db").write_bytes(b"no database at all, " * 100)
+    say(talked.agent("s1", **CHAT), "hello", messages=history("hello"))
+    assert said(talked, ALICE) == [*FIVE, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+@pytest.mark.parametrize("kept", [0, 3])
+def test_turns_that_hermes_calls_undone_are_forgotten(talked: Wired, kept: int) -> None:
+    hermes_record(talked, *((text, int(number < kept), 0, time.time()) for number, text in enumerate(FIVE)))
+    say(talked.agent("s1", **CHAT), "hello", messages=history(*FIVE[:kept], "hello"))
+    assert said(talked, ALICE) == [*FIVE[:kept], "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_words_that_were_undone_and_said_again_stay_after_a_restart(wired: Wired) -> None:
+    """The first was undone; the second was kept, and is in a summary by now."""
+    say(wired.agent("s1", **CHAT), TRIP, messages=history(TRIP))
+    now = time.time()
+    hermes_record(wired, (TRIP, 0, 0, now - 60), (TRIP, 0, 1, now))
+    wired.forget_process()
+    summed = history("[CONTEXT COMPACTION] The trip was noted.", "hello again")
+    say(wired.agent("s1", **CHAT), "hello again", messages=summed)
+    assert TRIP in said(wired, ALICE)
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_words_that_were_undone_and_said_again_stay_when_the_history_is_empty(wired: Wired) -> None:
+    agent = wired.agent("s1", **CHAT)
+    say(agent, TRIP, messages=history(TRIP))
+    now = time.time()
+    hermes_record(wired, (TRIP, 0, 0, now - 60), (TRIP, 1, 0, now))
+    say(agent, "hello", messages=history("hello"))
+    assert said(wired, ALICE) == [TRIP, "hello"]
+
+
+@pytest.mark.requirement("hermes-undo")
+def test_of_two_turns_of_the_same_words_the_one_that_was_undone_goes(wired: Wired) -> None:
+    """Nobody noticed the undo before the restart, and the other of the two is in a summary by now."""
+    agent = wired.agent("s1", **CHAT)
+    say(agent, "go on", "first")
+    say(agent, "go on", "second")
+    first, second = [hit.time.timestamp() for hit in wired.lines(ALICE) if hit.text == "go on"]
+    hermes_record(wired, ("go on", 0, 1, first + 0.001), ("go on", 0, 0, second + 0.001))
+    wired.forget_process()
+    summed = history("[CONTEXT COMPACTION] It went on.", "hello again")
+    say(wired.agent("s1", **CHAT), "hello again", messages=summed)
+    assert wired.texts(ALICE) == ["go on", "first", "hello again", "Noted."]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.errors import KeyUnavailable
+from strongroom.errors import InvalidRequest, KeyUnavailable
+from strongroom.hermes import policy as policies
 from strongroom.hermes.provider.user_accounts import FILE, ID_KEY, Accounts
 from tests.hermes.provider.conftest import SCOPE, Served, Wired, say
-from tests.hermes.provider.findings import said
+from tests.hermes.provider.people import said
 
 BOTH = {"platform": "signal", "user_id": "+1", "user_id_alt": "uuid-1", "chat_id": "1", "chat_type": "dm"}
 PLAIN = {**BOTH, "user_id_alt": ""}
@@ -39,15 +40,13 @@ def test_ids_of_two_kinds_never_meet(tmp_path: Path) -> None:
         [("", "a"), ("+1", "a"), ("+1", "")],
     ],
 )
-def test_a_person_stays_one_when_an_id_appears_changes_or_vanishes(
-    tmp_path: Path, order: list[tuple[str, str]]
-) -> None:
+def test_person_stays_one_when_an_id_appears_changes_or_vanishes(tmp_path: Path, order: list[tuple[str, str]]) -> None:
     found = {person(Accounts(tmp_path), *ids) for ids in order}
     assert len(found) == 1
 
 
 @pytest.mark.requirement("hermes-ids-apart")
-def test_a_number_that_is_given_to_somebody_else_does_not_open_the_first_ones_memory(tmp_path: Path) -> None:
+def test_number_that_is_given_to_somebody_else_does_not_open_the_first_ones_memory(tmp_path: Path) -> None:
     held = Accounts(tmp_path)
     first, second = person(held, "+1", "a"), person(held, "+1", "b")
     assert first != second
@@ -64,13 +63,13 @@ def test_two_processes_share_what_is_on_record(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
 
 
-def test_a_user_id_alone_is_not_on_record(tmp_path: Path) -> None:
+def test_user_id_alone_is_not_on_record(tmp_path: Path) -> None:
     assert person(Accounts(tmp_path), "+1") == "+1"
     assert not (tmp_path / FILE).exists()
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"platforms": 1}'])
-def test_a_damaged_record_is_said_and_nobodys_memory_is_opened(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_record_is_said_and_nobodys_memory_is_opened(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / FILE).write_bytes(damage)
     with pytest.raises(KeyUnavailable):
         person(Accounts(tmp_path), "+1", "a")
@@ -85,13 +84,13 @@ def old(tmp_path: Path, *with_lines: str) -> Accounts:
 
 
 @pytest.mark.requirement("hermes-ids-joined")
-def test_a_stable_id_keeps_the_memory_that_the_version_before_gave_it(tmp_path: Path) -> None:
+def test_stable_id_keeps_the_memory_that_the_version_before_gave_it(tmp_path: Path) -> None:
     held = old(tmp_path, "a")
     assert person(held, "+1", "a") == person(held, alt="a") == person(held, "+1") == person(held, "+2", "a") == "a"
 
 
 @pytest.mark.requirement("hermes-ids-apart")
-def test_a_user_id_spelled_like_an_old_stable_id_is_somebody_else_whoever_comes_first(tmp_path: Path) -> None:
+def test_user_id_spelled_like_an_old_stable_id_is_somebody_else_whoever_comes_first(tmp_path: Path) -> None:
     held = old(tmp_path, "a")
     assert person(held, "+1", "a") == "a"
     assert person(held, "a") == person(held, "a", "b") == "id/a"
@@ -105,7 +104,7 @@ def test_in_an_old_home_somebody_new_is_met_as_anywhere(tmp_path: Path) -> None:
     assert person(old(tmp_path, "a"), "+2", "b") == "+2"
 
 
-def test_what_cannot_be_found_out_now_is_not_on_record(tmp_path: Path) -> None:
+def test_unknown_accounts_are_not_on_record(tmp_path: Path) -> None:
     (tmp_path / ID_KEY).write_bytes(b"k" * 32)
     assert person(Accounts(tmp_path), "+1", "a") == "a"
     assert not (tmp_path / FILE).exists()
@@ -117,7 +116,7 @@ def test_what_cannot_be_found_out_now_is_not_on_record(tmp_path: Path) -> None:
 @pytest.mark.requirement("hermes-ids-joined")
 @pytest.mark.parametrize("first", [BOTH, PLAIN, STABLE])
 @pytest.mark.parametrize("then", [BOTH, PLAIN, STABLE])
-def test_what_was_said_under_one_id_is_recalled_under_the_other(
+def test_lines_said_under_one_id_are_recalled_under_the_other(
     wired: Wired, first: dict[str, str], then: dict[str, str]
 ) -> None:
     if {bool(first["user_id_alt"]), bool(then["user_id_alt"])} != {True}:
@@ -130,7 +129,7 @@ def test_what_was_said_under_one_id_is_recalled_under_the_other(
 
 
 @pytest.mark.requirement("hermes-ids-joined")
-def test_a_home_of_the_version_before_recalls_under_the_stable_id(either: Wired) -> None:
+def test_home_of_the_version_before_recalls_under_the_stable_id(either: Wired) -> None:
     either.put("Trip to Chengdu on May 25", actor=f"{SCOPE}signal/uuid-1")
     (either.state).mkdir(parents=True, exist_ok=True)
     (either.state / ID_KEY).write_bytes(b"k" * 32)
@@ -146,3 +145,11 @@ def test_while_the_server_is_away_the_name_of_the_version_before_is_taken(remote
     remote.start()
     say(remote.agent("b", **BOTH), "hello")
     assert said(remote, f"{SCOPE}signal/uuid-1") == ["My trip to Chengdu is on May 25", "hello"]
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+@pytest.mark.parametrize("table", ['me = ["irc:alice"]', '[people.aliases]\nann = ["raft:bridge"]'])
+def test_account_that_anybody_may_take_cannot_be_joined(table: str) -> None:
+    with pytest.raises(InvalidRequest):
+        policies.read(f"[people]\n{table}")
+    assert policies.read(f"[people]\nunproven = []\n{table}").unproven == frozenset()

@@ -17,6 +17,7 @@ from strongroom.hermes.provider import vault_connection as doors
 from strongroom.hermes.provider.vault_connection import VaultConnection, open_connection
 from strongroom.model import Actor, NewLine
 from tests.hermes.provider.conftest import TRIP, Served, Wired, say
+from tests.hermes.provider.people import said
 
 
 def test_agents_of_one_place_share_one_way(wired: Wired) -> None:
@@ -37,7 +38,7 @@ def test_threads_that_come_at_once_open_one_vault(wired: Wired) -> None:
     way.vault().close()
 
 
-def test_the_memory_of_one_cap_is_not_that_of_another(wired: Wired) -> None:
+def test_memory_of_one_cap_is_not_that_of_another(wired: Wired) -> None:
     wired.agent("s1")
     way, caps = wired.home.way, wired.home.parts.caps
     names = wired.home.policy.namespaces
@@ -47,7 +48,7 @@ def test_the_memory_of_one_cap_is_not_that_of_another(wired: Wired) -> None:
         assert [info.id for info in way.ask(token, lambda memory: memory.list()).lines] == found
 
 
-def test_a_vault_that_was_put_in_the_place_of_another_is_the_one_that_is_asked(wired: Wired, tmp_path: Path) -> None:
+def test_vault_that_was_put_in_the_place_of_another_is_the_one_that_is_asked(wired: Wired, tmp_path: Path) -> None:
     say(wired.agent("s1"), TRIP)
     way, place = wired.home.way, Path(wired.home.policy.vault)
     token = wired.home.parts.caps.narrowed(Actor(f"{wired.home.policy.scope}owner"), wired.home.policy.namespaces)
@@ -72,7 +73,7 @@ def test_another_place_in_the_policy_is_another_way(remote: Served) -> None:
     assert open_connection(remote.home.policy) is not first
 
 
-def test_a_server_that_was_out_of_reach_is_not_asked_again_for_a_moment(remote: Served) -> None:
+def test_server_that_was_out_of_reach_is_not_asked_again_for_a_moment(remote: Served) -> None:
     token = remote.home.parts.caps.narrowed("hermes/default/owner", remote.vault.namespaces)  # type: ignore[arg-type]
     way = VaultConnection(remote.home.policy)
     remote.stop()
@@ -87,7 +88,7 @@ def test_a_server_that_was_out_of_reach_is_not_asked_again_for_a_moment(remote: 
         one.close()
 
 
-def test_a_server_that_never_answers_holds_a_turn_up_no_longer_than_told(remote: Served) -> None:
+def test_server_that_never_answers_holds_a_turn_up_no_longer_than_told(remote: Served) -> None:
     """It takes connections and says nothing: the call ends by itself, and the turn waits in the spool."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -137,7 +138,7 @@ def test_another_server_in_the_place_of_ours_loses_no_turn(remote: Served, statu
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_turn_waits_while_the_vault_is_not_there(wired: Wired) -> None:
+def test_turn_waits_while_the_vault_is_not_there(wired: Wired) -> None:
     """Its disk is not mounted."""
     wired.vault.close()
     away = wired.base / "away"
@@ -164,20 +165,45 @@ def test_keys_that_are_gone_are_never_made_anew(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "/does/not/exist"])
-def test_a_passphrase_that_cannot_be_read_is_named_and_not_asked_for(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passphrase_that_cannot_be_read_is_named_and_not_asked_for(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRONGROOM_PASSPHRASE_FILE", place)
     with pytest.raises(KeyUnavailable):
         doors._passphrase()
 
 
-def test_a_passphrase_comes_from_the_file_that_the_owner_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passphrase_comes_from_the_file_that_the_owner_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p").write_text("correct horse \n")
     monkeypatch.setenv("STRONGROOM_PASSPHRASE_FILE", str(tmp_path / "p"))
     assert doors._passphrase() == "correct horse "
 
 
-def test_a_way_shows_its_place_and_no_cap(wired: Wired) -> None:
+def test_way_shows_its_place_and_no_cap(wired: Wired) -> None:
     assert "vault" in repr(wired.home.way)
     assert repr(wired.home.parts.caps) == "<caps of a home>"
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_turn_waits_while_the_vault_is_gone_from_its_place(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    (wired.base / "vault").rename(wired.base / "away")
+    say(agent, TRIP)
+    assert wired.waiting() == 1
+    assert "keeping" in wired.problems()
+    (wired.base / "away").rename(wired.base / "vault")
+    say(agent, "hello")
+    assert wired.waiting() == 0
+    assert said(wired) == ["one", TRIP, "hello"]
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_turn_goes_to_the_vault_that_is_at_the_place_now(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    shutil.copytree(wired.base / "vault", wired.base / "copy")
+    (wired.base / "vault").rename(wired.base / "away")
+    (wired.base / "copy").rename(wired.base / "vault")
+    say(agent, TRIP)
+    say(agent, "hello")
+    wired.forget_process()
+    assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")

@@ -44,7 +44,7 @@ def full(either: Wired) -> Wired:
 # Refusals.
 
 
-def test_a_turn_of_somebody_else_is_refused_like_one_that_never_was(full: Wired) -> None:
+def test_turn_of_somebody_else_is_refused_like_one_that_never_was(full: Wired) -> None:
     ids = rich(full, full.agent())
     texts = full.texts()
     for told in (DM, GROUP):
@@ -57,7 +57,7 @@ def test_a_turn_of_somebody_else_is_refused_like_one_that_never_was(full: Wired)
     assert full.texts() == texts
 
 
-def test_a_turn_takes_nothing_of_the_turns_beside_it_and_of_other_conversations(full: Wired) -> None:
+def test_turn_takes_nothing_of_the_turns_beside_it_and_of_other_conversations(full: Wired) -> None:
     other = full.agent("other")
     say(other, "from another conversation", "ok")
     agent = full.agent()
@@ -70,7 +70,7 @@ def test_a_turn_takes_nothing_of_the_turns_beside_it_and_of_other_conversations(
     assert set(full.texts()) == {"from another conversation", "before", "ok", "meanwhile", "Another fact"}
 
 
-def test_a_note_that_an_earlier_turn_wrote_stays_when_a_later_one_repeats_it(full: Wired) -> None:
+def test_note_that_an_earlier_turn_wrote_stays_when_a_later_one_repeats_it(full: Wired) -> None:
     agent = full.agent()
     agent.on_turn_start(1, "first")
     agent.on_memory_write("add", "user", NOTE)
@@ -104,7 +104,7 @@ def test_everything_that_is_written_in_a_turn_shares_its_name(full: Wired) -> No
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_undo_takes_what_tools_wrote_in_the_turn_and_says_how_much(full: Wired) -> None:
+def test_undo_takes_what_tools_wrote_in_the_turn_and_says_how_much(full: Wired) -> None:
     agent = full.agent()
     say(agent, "keep me", "ok")
     rich(full, agent)
@@ -114,7 +114,7 @@ def test_an_undo_takes_what_tools_wrote_in_the_turn_and_says_how_much(full: Wire
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_undo_after_a_restart_takes_what_tools_wrote_in_the_turn(full: Wired) -> None:
+def test_undo_after_a_restart_takes_what_tools_wrote_in_the_turn(full: Wired) -> None:
     rich(full, full.agent())
     full.forget_process()
     full.agent().on_session_switch("s1", rewound=True)
@@ -122,7 +122,7 @@ def test_an_undo_after_a_restart_takes_what_tools_wrote_in_the_turn(full: Wired)
 
 
 @pytest.mark.parametrize("which", range(5))
-def test_the_tool_forgets_the_whole_turn_of_any_of_its_lines(full: Wired, which: int) -> None:
+def test_tool_forgets_the_whole_turn_of_any_of_its_lines(full: Wired, which: int) -> None:
     agent = full.agent()
     say(agent, "keep me", "ok")
     ids = rich(full, agent)
@@ -132,7 +132,7 @@ def test_the_tool_forgets_the_whole_turn_of_any_of_its_lines(full: Wired, which:
     assert full.texts() == ["keep me", "ok"]
 
 
-def test_the_tool_forgets_the_last_turn_whole(full: Wired) -> None:
+def test_tool_forgets_the_last_turn_whole(full: Wired) -> None:
     agent = full.agent()
     rich(full, agent)
     agent.on_turn_start(2, "that was too much")
@@ -140,7 +140,7 @@ def test_the_tool_forgets_the_last_turn_whole(full: Wired) -> None:
     assert full.texts() == []
 
 
-def test_a_turn_is_found_by_a_line_that_is_gone_already(full: Wired) -> None:
+def test_turn_is_found_by_a_line_that_is_gone_already(full: Wired) -> None:
     ids = rich(full, full.agent())
     token = full.vault.mint(actor=OWNER, ops=["forget"], namespaces=full.vault.namespaces, ttl=60)
     full.vault.memory(token).forget(ids=[ids[0]])
@@ -148,7 +148,7 @@ def test_a_turn_is_found_by_a_line_that_is_gone_already(full: Wired) -> None:
     assert full.texts() == []
 
 
-def test_what_was_said_by_an_earlier_version_goes_with_its_reply(full: Wired) -> None:
+def test_line_of_an_earlier_version_goes_with_its_reply(full: Wired) -> None:
     """Its ids share no name: what was said and its reply are one turn by their moment."""
     said = old(full, 0, "an old word", "user")
     old(full, 1, "an old reply", "assistant")
@@ -167,7 +167,7 @@ def old(wired: Wired, after: int, text: str, author: str) -> str:
 # In one that is not over, and where the vault is out of reach.
 
 
-def test_what_was_written_in_a_turn_that_is_undone_before_it_is_told_goes_and_nothing_comes_after_it(
+def test_writings_of_a_turn_undone_before_it_is_told_go_and_nothing_comes_after_it(
     full: Wired,
 ) -> None:
     agent = full.agent()
@@ -180,7 +180,7 @@ def test_what_was_written_in_a_turn_that_is_undone_before_it_is_told_goes_and_no
     assert full.texts() == ["keep me", "ok"]
 
 
-def test_a_turn_that_is_undone_while_the_server_is_down_is_forgotten_whole_when_it_is_back(remote: Served) -> None:
+def test_turn_that_is_undone_while_the_server_is_down_is_forgotten_whole_when_it_is_back(remote: Served) -> None:
     remote.write(tools='"full"')
     agent = remote.agent()
     say(agent, "keep me", "ok")
@@ -193,7 +193,7 @@ def test_a_turn_that_is_undone_while_the_server_is_down_is_forgotten_whole_when_
     assert remote.texts() == ["keep me", "ok"]
 
 
-def test_what_waits_of_a_turn_is_forgotten_with_it(remote: Served) -> None:
+def test_waiting_part_of_a_turn_is_forgotten_with_it(remote: Served) -> None:
     remote.write(tools='"full"')
     agent = remote.agent()
     say(agent, "keep me", "ok")
@@ -208,7 +208,7 @@ def test_what_waits_of_a_turn_is_forgotten_with_it(remote: Served) -> None:
     assert remote.texts() == ["keep me", "ok"]
 
 
-def test_a_note_is_found_by_its_hash_whatever_its_turn(wired: Wired) -> None:
+def test_note_is_found_by_its_hash_whatever_its_turn(wired: Wired) -> None:
     """Also one of an earlier version, of whose id the last half was the same hash."""
     agent = wired.agent()
     agent.on_turn_start(1, "one")
@@ -238,7 +238,7 @@ def test_two_people_may_have_turns_at_one_moment(wired: Wired) -> None:
     assert [text for text in wired.texts() if text != "ok"] == ["two"]
 
 
-def test_a_hostile_name_of_a_turn_in_the_spool_forgets_nothing(remote: Served) -> None:
+def test_hostile_name_of_a_turn_in_the_spool_forgets_nothing(remote: Served) -> None:
     remote.agent()
     remote.put("stays")
     remote.home.parts.spool.add_forgetting(f"{SCOPE}owner", [], 1, [""])  # type: ignore[arg-type]

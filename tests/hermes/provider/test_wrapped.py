@@ -6,7 +6,7 @@ import pytest
 
 from strongroom.hermes.provider import privacy_phrases
 from tests.hermes.provider.conftest import DM, TRIP, Wired, say
-from tests.hermes.provider.findings import ALICE, said
+from tests.hermes.provider.people import ALICE, said
 
 HEAD = '[IMPORTANT: The user has invoked the "review" skill, indicating they want you to follow its instructions. '
 ALONE = f"{HEAD}The full skill content is loaded below.]\n\nAlways begin with the pelican.\n\n[Skill directory: /s]"
@@ -40,7 +40,7 @@ AUTO = '[IMPORTANT: The "review" skill is auto-loaded. Follow its instructions f
         ("[Continuing toward your standing goal]\nGoal: pelican\n\nContinue.", ""),
     ],
 )
-def test_what_hermes_wraps_around_a_message_or_makes_up_is_not_what_the_person_said(text: str, expected: str) -> None:
+def test_wrapping_by_hermes_is_not_what_the_person_said(text: str, expected: str) -> None:
     assert privacy_phrases.bare(text) == expected
 
 
@@ -53,12 +53,12 @@ def test_what_hermes_wraps_around_a_message_or_makes_up_is_not_what_the_person_s
         'the "review" skill is auto-loaded. Why?',
     ],
 )
-def test_what_only_resembles_it_stays(text: str) -> None:
+def test_text_that_only_resembles_it_stays(text: str) -> None:
     assert privacy_phrases.bare(text) == text
 
 
 @pytest.mark.parametrize("text", [ALONE, f"{BUNDLE}{LOADED}"])
-def test_a_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wired, text: str) -> None:
+def test_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wired, text: str) -> None:
     agent = wired.agent()
     say(agent, "one")
     agent.on_turn_start(2, text)
@@ -69,14 +69,14 @@ def test_a_bare_skill_is_in_no_draft_and_is_kept_by_no_later_process(wired: Wire
 
 
 @pytest.mark.requirement("hermes-crash")
-def test_what_was_said_with_a_skill_is_safe_from_a_kill_without_the_skill(wired: Wired) -> None:
+def test_words_said_with_a_skill_are_safe_from_a_kill_without_the_skill(wired: Wired) -> None:
     wired.agent().on_turn_start(1, SKILL)
     wired.forget_process()
     wired.agent("s2")
     assert said(wired) == ["look at my trip"]
 
 
-def test_a_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_interrupted(wired: Wired) -> None:
+def test_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_interrupted(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "interrupted")
     agent.on_turn_start(2, SKILL)
@@ -87,7 +87,7 @@ def test_a_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_i
     assert wired.texts() == ["look at my trip", "Done."]
 
 
-def test_a_skill_in_a_shared_chat_is_not_kept_as_what_somebody_said(wired: Wired) -> None:
+def test_skill_in_a_shared_chat_is_not_kept_as_what_somebody_said(wired: Wired) -> None:
     """There Hermes does not know its own skill again, and tells of all of it."""
     told = {**DM, "user_name": "alice"}
     say(wired.agent(**told), f'[Replying to: "{TRIP}"]\n\n{SKILL}')

@@ -142,7 +142,7 @@ def test_every_check_has_a_provider_that_fails_it() -> None:
 
 @pytest.mark.requirement("conformance-every-check-can-fail")
 @pytest.mark.parametrize(("check", "provider"), PAIRS)
-def test_a_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, provider: type) -> None:
+def test_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, provider: type) -> None:
     result = run(check, provider)
     assert result.outcome is Outcome.FAIL, result.reason
     assert result.reason
@@ -151,14 +151,14 @@ def test_a_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, prov
 
 @pytest.mark.requirement("conformance-every-check-can-fail")
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_good_provider_passes_every_check(check: str) -> None:
+def test_good_provider_passes_every_check(check: str) -> None:
     result = run(check, Good, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
 
 
 @pytest.mark.requirement("conformance-other-ways")
 @pytest.mark.parametrize("check", RECALLING)
-def test_a_provider_that_repeats_nothing_in_a_conversation_passes_every_check(check: str) -> None:
+def test_provider_that_repeats_nothing_in_a_conversation_passes_every_check(check: str) -> None:
     result = run(check, ShowsOnce, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
 
@@ -171,13 +171,13 @@ def test_a_provider_that_repeats_nothing_in_a_conversation_passes_every_check(ch
         for one in CHECKS
     ],
 )
-def test_a_provider_whose_search_repeats_the_query_passes_every_check(check: str) -> None:
+def test_provider_whose_search_repeats_the_query_passes_every_check(check: str) -> None:
     result = run(check, RepeatsTheQuery, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
 
 
 @pytest.mark.requirement("conformance-other-ways")
-def test_a_provider_whose_groups_have_a_memory_of_their_own_passes_and_the_report_says_so() -> None:
+def test_provider_whose_groups_have_a_memory_of_their_own_passes_and_the_report_says_so() -> None:
     result = run("two-users", GroupsApart, patience=10)
     assert (result.outcome, "a group has a memory of its own" in result.reason) == (Outcome.PASS, True), result.reason
 
@@ -193,27 +193,27 @@ def test_of_a_provider_that_does_nothing_a_check_says_so_or_passes_for_its_calls
 
 
 @pytest.mark.parametrize("check", ["order", "any-thread", "two-users", "hostile-text", "killed", "compression"])
-def test_a_provider_with_the_first_interfaces_signatures_passes(check: str) -> None:
+def test_provider_with_the_first_interfaces_signatures_passes(check: str) -> None:
     assert run(check, Old, patience=10).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("check", ["two-users", "ten-at-once", "other-scripts", "new-conversation"])
-def test_a_provider_that_keeps_only_memory_writes_is_told_by_those(check: str) -> None:
+def test_provider_that_keeps_only_memory_writes_is_told_by_those(check: str) -> None:
     result = run(check, bad.WritesOnly, patience=10)
     assert result.outcome is Outcome.PASS, result.reason
 
 
-def test_a_tool_that_spells_other_scripts_in_ascii_is_read_as_what_it_says() -> None:
+def test_tool_that_spells_other_scripts_in_ascii_is_read_as_what_it_says() -> None:
     result = run("other-scripts", bad.Escapes, patience=10)
     assert result.outcome is Outcome.PASS, result.reason
 
 
-def test_a_provider_that_takes_no_turn_id_cannot_be_asked_to_tell_equal_turns_apart() -> None:
+def test_provider_that_takes_no_turn_id_cannot_be_asked_to_tell_equal_turns_apart() -> None:
     result = run("equal-turns", Old)
     assert (result.outcome, "turn_id" in result.reason) == (Outcome.NOT_APPLICABLE, True)
 
 
-def test_what_a_hook_raises_is_named_with_the_line_of_the_provider_and_without_its_words() -> None:
+def test_error_of_a_hook_is_named_with_the_line_of_the_provider_and_without_its_words() -> None:
     result = run("order", bad.OnePromptOnly)
     line = 1 + Path(bad.__file__).read_text().splitlines().index(
         '            raise RuntimeError("the prompt was built already")'
@@ -228,10 +228,10 @@ def test_where_it_is_known_that_nothing_comes_back_a_check_does_not_wait(check: 
     assert result.outcome is Outcome.NOT_APPLICABLE, result.reason
 
 
-def test_a_provider_that_keeps_only_memory_writes_is_not_asked_for_turns() -> None:
+def test_provider_that_keeps_only_memory_writes_is_not_asked_for_turns() -> None:
     result = run("killed", bad.WritesOnly)
     assert (result.outcome, result.reason) == (Outcome.NOT_APPLICABLE, SILENT["killed"])
 
 
-def test_a_provider_that_loses_only_what_is_not_flushed_is_saved_by_the_hosts_journal() -> None:
+def test_provider_that_loses_only_what_is_not_flushed_is_saved_by_the_hosts_journal() -> None:
     assert run("killed-with-host", bad.FlushesAtShutdown).outcome is Outcome.PASS

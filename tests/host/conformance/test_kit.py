@@ -67,13 +67,13 @@ def plugin(tmp_path: Path) -> Path:
     "said",
     ["./nowhere", "nowhere.py", "no-such-provider", "no.such.module:Class", "json:", "", ".", Path("nowhere")],
 )
-def test_a_subject_that_is_not_there_is_refused_before_any_check(said: str | Path, tmp_path: Path) -> None:
+def test_subject_that_is_not_there_is_refused_before_any_check(said: str | Path, tmp_path: Path) -> None:
     with pytest.raises(StrongroomError) as refused:
         subject_of(said, home=tmp_path)
     assert refused.value.reason == ProviderMissing.reason
 
 
-def test_a_factory_that_no_other_process_could_import_is_refused() -> None:
+def test_factory_that_no_other_process_could_import_is_refused() -> None:
     class Inside(Good):
         pass
 
@@ -82,13 +82,13 @@ def test_a_factory_that_no_other_process_could_import_is_refused() -> None:
             check(factory)
 
 
-def test_a_check_that_there_is_not_is_refused() -> None:
+def test_check_that_there_is_not_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         check(Good, only=["no-such-check"])
 
 
 @pytest.mark.parametrize("typed", ["", "=x", "NOT_SET_ANYWHERE"])
-def test_a_variable_without_a_name_or_value_is_refused(typed: str) -> None:
+def test_variable_without_a_name_or_value_is_refused(typed: str) -> None:
     with pytest.raises(InvalidRequest):
         with_environment(f"{BAD}:NotSetUp", [typed])
 
@@ -96,19 +96,19 @@ def test_a_variable_without_a_name_or_value_is_refused(typed: str) -> None:
 # Providers that would harm who checks them
 
 
-def test_a_provider_that_never_returns_is_ended_when_its_time_is_over() -> None:
+def test_provider_that_never_returns_is_ended_when_its_time_is_over() -> None:
     result = run_check(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=2))
     assert result.outcome is Outcome.FAIL
     assert result.reason.startswith("the check's process was ended because its time was over")
 
 
-def test_a_provider_that_ends_its_process_fails_with_the_hooks_name_and_the_caller_goes_on() -> None:
+def test_provider_that_ends_its_process_fails_with_the_hooks_name_and_the_caller_goes_on() -> None:
     report = check(bad.Dies, only=["order", "tool-schemas"])
     assert [one.outcome for one in report.results] == [Outcome.FAIL, Outcome.PASS]
     assert report.results[0].reason == "the check's process ended with exit code 3, in initialize"
 
 
-def test_what_a_provider_raises_is_named_by_its_kind_and_place_and_never_quoted() -> None:
+def test_error_of_a_provider_is_named_by_its_kind_and_place_and_never_quoted() -> None:
     report = check(bad.EndsTheProcess, only=["order"])
     lines = Path(bad.__file__).read_text().splitlines()
     line = 1 + lines.index('        raise SystemExit("a secret in a message")')
@@ -128,7 +128,7 @@ def refused(subject: object, **more: Any) -> ProviderUnavailable:
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_plugin_that_does_not_load_is_refused_once_with_its_own_file_and_line(plugin: Path) -> None:
+def test_plugin_that_does_not_load_is_refused_once_with_its_own_file_and_line(plugin: Path) -> None:
     (plugin / "words.py").write_text("\n\nraise ValueError('no words')\n")
     error = refused(plugin)
     assert "ValueError: no words" in error.message
@@ -137,20 +137,20 @@ def test_a_plugin_that_does_not_load_is_refused_once_with_its_own_file_and_line(
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_single_file_that_does_not_load_is_named_by_its_own_name(tmp_path: Path) -> None:
+def test_single_file_that_does_not_load_is_named_by_its_own_name(tmp_path: Path) -> None:
     single = tmp_path / "single.py"
     single.write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
     assert f"{single}, line 2" in refused(single).message
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_factory_that_raises_or_gives_no_provider_is_refused_once() -> None:
+def test_factory_that_raises_or_gives_no_provider_is_refused_once() -> None:
     assert "SystemExit" in refused(bad.RaisesEverything).message
     assert "is_available" in refused(f"{BAD}:no_provider").message
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_provider_that_is_not_set_up_is_refused_with_what_it_needs_and_how_to_give_it() -> None:
+def test_provider_that_is_not_set_up_is_refused_with_what_it_needs_and_how_to_give_it() -> None:
     error = refused(bad.NotSetUp)
     assert "GOOD_TOKEN is not set" in error.message
     assert "--env" in error.hint
@@ -159,7 +159,7 @@ def test_a_provider_that_is_not_set_up_is_refused_with_what_it_needs_and_how_to_
 
 @pytest.mark.requirement("conformance-up-front")
 @pytest.mark.parametrize(("provider", "hook"), [("HangsWhenAsked", "is_available"), ("NeverReturns", "initialize")])
-def test_a_provider_that_hangs_is_refused_once_with_the_hook(
+def test_provider_that_hangs_is_refused_once_with_the_hook(
     provider: str, hook: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_probe, "_SCENE", "tests.host.conformance.scenes:impatient")
@@ -167,7 +167,7 @@ def test_a_provider_that_hangs_is_refused_once_with_the_hook(
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_secret_that_was_given_is_not_in_the_reason(plugin: Path) -> None:
+def test_secret_that_was_given_is_not_in_the_reason(plugin: Path) -> None:
     (plugin / "words.py").write_text("import os\nraise ValueError(os.environ['GIVEN'])\n")
     error = refused(with_environment(str(plugin), ["GIVEN=hunter2-token"]))
     assert "hunter2" not in error.message + error.hint
@@ -192,7 +192,7 @@ def test_where_nothing_comes_back_the_report_begins_with_that_and_its_summary_sa
     ("ways", "said"),
     [(None, 0), (("sync_turn", "on_memory_write"), 0), ((), 1), (("on_memory_write",), 1), (("sync_turn",), 1)],
 )
-def test_a_note_stands_for_each_way_that_is_known_not_to_work(ways: tuple[str, ...] | None, said: int) -> None:
+def test_note_stands_for_each_way_that_is_known_not_to_work(ways: tuple[str, ...] | None, said: int) -> None:
     assert len(provider_probe.notes(ways)) == said
 
 
@@ -205,7 +205,7 @@ def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways:
 
 
 @pytest.mark.parametrize("provider", ["StartsAHelper", "StartsAHelperElsewhere", "StartsAHelperAndHangs"])
-def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provider: str) -> None:
+def test_helpers_of_a_provider_are_ended_with_its_check(tmp_path: Path, provider: str) -> None:
     keep = tmp_path / "kept"
     keep.mkdir()
     run_check(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=5), keep)
@@ -222,7 +222,7 @@ def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provide
 # Where a provider runs
 
 
-def test_a_check_sees_a_home_of_its_own_and_nothing_of_the_callers_environment(
+def test_check_sees_a_home_of_its_own_and_nothing_of_the_callers_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWNERS_SECRET", "hunter2")
@@ -246,7 +246,7 @@ def test_no_value_of_the_environment_is_written_down(tmp_path: Path) -> None:
     assert "hunter2" not in repr(subject)
 
 
-def test_a_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
+def test_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text("{}")
     bare = run_check(Subject(f"{BAD}:NotSetUp"), CHECKS["order"])
@@ -260,22 +260,20 @@ def test_a_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_get
 
 
 @pytest.mark.long
-def test_a_plugin_is_checked_by_its_directory_by_its_file_and_by_its_name_in_a_home(
-    plugin: Path, tmp_path: Path
-) -> None:
+def test_plugin_is_checked_by_its_directory_by_its_file_and_by_its_name_in_a_home(plugin: Path, tmp_path: Path) -> None:
     single = tmp_path / "single.py"
     single.write_text(PLUGIN.replace("from .words import WORDS", "WORDS = 'x'"))
     for subject in (subject_of(plugin), subject_of(single), subject_of("mine", home=tmp_path / "home")):
         assert check(subject, only=["order"]).failed == ()
 
 
-def test_a_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
+def test_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
     (plugin / "words.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\nWORDS = 'x'\n")
     assert check(replace(subject_of(plugin), patience=0.2), only=["order"]).failed == ()
     assert sorted(path.name for path in plugin.iterdir()) == ["__init__.py", "words.py"]
 
 
-def test_a_check_of_a_plugin_that_does_not_load_has_the_reason_without_a_path(plugin: Path) -> None:
+def test_check_of_a_plugin_that_does_not_load_has_the_reason_without_a_path(plugin: Path) -> None:
     (plugin / "words.py").write_text("raise ValueError('see /tmp/some/where.txt')\n")
     result = run_check(subject_of(plugin), CHECKS["order"])
     assert result.outcome is Outcome.FAIL
@@ -306,7 +304,7 @@ def fenced(text: str) -> str:
         "fine",
     ],
 )
-def test_a_mark_inside_of_the_fence_and_a_text_outside_of_it_are_seen(recalled: str) -> None:
+def test_mark_inside_of_the_fence_and_a_text_outside_of_it_are_seen(recalled: str) -> None:
     assert escapes(recalled)
 
 
@@ -327,11 +325,11 @@ def test_text_that_the_host_made_harmless_does_not_escape() -> None:
         ("\\ud83d", ""),
     ],
 )
-def test_an_answer_is_read_as_what_it_says_however_it_is_written(answer: str, said: str) -> None:
+def test_answer_is_read_as_what_it_says_however_it_is_written(answer: str, said: str) -> None:
     assert said in readable(answer)
 
 
-def test_a_text_is_found_in_every_form_that_hides_nothing() -> None:
+def test_text_is_found_in_every_form_that_hides_nothing() -> None:
     for before in ("", "a", "ab", "abc"):
         whole = f"{before}vermilionotter and more".encode()
         for content in (whole, whole.decode().encode("utf-16-le"), whole.hex().encode(), base64.b64encode(whole)):
@@ -352,7 +350,7 @@ REPORT = Report(
 )
 
 
-def test_the_report_counts_and_gives_the_reason_of_all_that_did_not_pass() -> None:
+def test_report_counts_and_gives_the_reason_of_all_that_did_not_pass() -> None:
     lines = REPORT.text().splitlines()
     assert lines[-1] == "3 checks of some: 1 passed, 1 failed, 1 not applicable"
     assert Report("some", REPORT.results[:1]).summary.startswith("1 check of some")
@@ -367,13 +365,13 @@ def test_the_report_counts_and_gives_the_reason_of_all_that_did_not_pass() -> No
     assert [one.check.id for one in REPORT.failed] == ["killed"]
 
 
-def test_the_report_in_markdown_is_one_table_and_a_bar_in_a_reason_breaks_no_row() -> None:
+def test_report_in_markdown_is_one_table_and_a_bar_in_a_reason_breaks_no_row() -> None:
     rows = [line for line in REPORT.markdown().splitlines() if line.startswith("|")]
     assert len(rows) == 5
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
 
 
-def test_the_report_for_programs_has_every_check_with_what_it_does_and_why() -> None:
+def test_report_for_programs_has_every_check_with_what_it_does_and_why() -> None:
     document = json.loads(json.dumps(REPORT.document()))
     assert (document["ok"], document["counts"]) == (False, {"pass": 1, "fail": 1, "not_applicable": 1})
     assert all(one["does"] and one["why"] and one["title"] for one in document["checks"])

@@ -15,7 +15,7 @@ OUTCOMES = {"pass": Outcome.PASS, "FAIL": Outcome.FAIL, "n/a": Outcome.NOT_APPLI
 
 
 @pytest.mark.requirement("conformance-holographic-report")
-def test_the_page_has_every_check_with_its_outcome_and_a_reason() -> None:
+def test_page_has_every_check_with_its_outcome_and_a_reason() -> None:
     rows = ROW.findall(PAGE.read_text())
     assert [row[0] for row in rows] == [name for name in CHECKS if name != SPEED_DECIDES]
     results = tuple(Result(CHECKS[name], OUTCOMES[outcome], reason) for name, outcome, _, reason in rows)
@@ -24,7 +24,7 @@ def test_the_page_has_every_check_with_its_outcome_and_a_reason() -> None:
 
 
 @pytest.mark.requirement("conformance-holographic-report")
-def test_the_page_says_whose_provider_it_is_and_what_not_applicable_means() -> None:
+def test_page_says_whose_provider_it_is_and_what_not_applicable_means() -> None:
     text = PAGE.read_text()
     assert text.startswith(INTRODUCTION)
     assert text.endswith("\n".join(explained()))
@@ -33,6 +33,6 @@ def test_the_page_says_whose_provider_it_is_and_what_not_applicable_means() -> N
 
 
 @pytest.mark.requirement("conformance-holographic-report")
-def test_the_page_holds_no_path_and_no_measured_time() -> None:
+def test_page_holds_no_path_and_no_measured_time() -> None:
     seen = " ".join(row[3] for row in ROW.findall(PAGE.read_text()))
     assert not re.search(r"/(tmp|home|root|usr|var|work)\b|\d\.\d+ ?(m?s|seconds)", seen)

@@ -39,7 +39,7 @@ def ran(place: Path, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.requirement("conformance-pytest-plugin")
-def test_a_check_that_fails_is_a_failed_test_with_its_reason_and_no_traceback(tmp_path: Path) -> None:
+def test_check_that_fails_is_a_failed_test_with_its_reason_and_no_traceback(tmp_path: Path) -> None:
     code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:OnePromptOnly", "-k", "order", "-q")
     assert code == 1
     assert "Seen: system_prompt_block raised RuntimeError at bad.py:" in shown
@@ -69,7 +69,7 @@ def test_other_tests_run_beside_the_checks_only_where_they_are_named(tmp_path: P
     assert "2 passed" in ran(tmp_path, *options, "test_alone.py")[1]
 
 
-def test_a_conftest_can_load_it_and_without_a_provider_it_does_nothing(tmp_path: Path) -> None:
+def test_conftest_can_load_it_and_without_a_provider_it_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(f"pytest_plugins = [{PLUGIN!r}]\n")
     (tmp_path / "test_alone.py").write_text("def test_alone() -> None:\n    pass\n")
     assert "1 passed" in ran(tmp_path, "-q")[1]
@@ -78,7 +78,7 @@ def test_a_conftest_can_load_it_and_without_a_provider_it_does_nothing(tmp_path:
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_provider_that_cannot_be_checked_is_one_error_with_the_reason_and_what_to_give(tmp_path: Path) -> None:
+def test_provider_that_cannot_be_checked_is_one_error_with_the_reason_and_what_to_give(tmp_path: Path) -> None:
     code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:NotSetUp", "-q")
     assert code == 4
     assert shown.count("GOOD_TOKEN is not set") == 1
@@ -87,7 +87,7 @@ def test_a_provider_that_cannot_be_checked_is_one_error_with_the_reason_and_what
 
 
 @pytest.mark.requirement("conformance-up-front")
-def test_a_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -> None:
+def test_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text("{}")
     given = ("--provider-env", "GOOD_TOKEN=x", "--provider-file", "good.json:settings/good.json")
     code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:NotSetUp", *given, "-k", "order", "-q")
@@ -96,18 +96,18 @@ def test_a_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -
 
 @pytest.mark.long
 @pytest.mark.requirement("conformance-says-what-was-not-tested")
-def test_what_was_not_tested_is_said_before_the_checks(tmp_path: Path) -> None:
+def test_untested_parts_are_said_before_the_checks(tmp_path: Path) -> None:
     shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "order", "-v")[1]
     assert 0 < shown.index("note: nothing that it was told came back") < shown.index("PASSED")
 
 
-def test_a_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:
+def test_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:
     code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", "./nowhere")
     assert (code, "is no provider" in shown) == (4, True)
 
 
 @pytest.mark.long
-def test_a_plugin_of_a_home_is_found_by_its_name(tmp_path: Path) -> None:
+def test_plugin_of_a_home_is_found_by_its_name(tmp_path: Path) -> None:
     home = tmp_path / "home" / "plugins" / "mine"
     home.mkdir(parents=True)
     (home / "__init__.py").write_text(

@@ -11,6 +11,7 @@ from strongroom import errors
 from strongroom.engines.recency import Recency
 from strongroom.memory.line_cache.cache import Batch, LineCache, Load
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
+from tests.memory.line_cache.shelves import shelf_of
 
 DEADLOCK = 60.0
 MANY = 1 << 40
@@ -53,7 +54,7 @@ def _ended(load: Load) -> bool:
 
 
 @pytest.mark.requirement("store-missing-broken")
-def test_a_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_the_next() -> None:
+def test_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_the_next() -> None:
     def fail(number: int) -> None:
         if number == 1:
             raise errors.StoreUnavailable("gone")
@@ -75,7 +76,7 @@ def test_a_load_that_fails_is_heard_by_everybody_who_waits_and_tried_again_by_th
 
 
 @pytest.mark.requirement("server-fair")
-def test_an_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> None:
+def test_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> None:
     order: list[str] = []
     go = threading.Event()
 
@@ -98,7 +99,7 @@ def test_an_actor_with_many_loads_gets_one_turn_for_each_turn_of_another() -> No
 
 
 @pytest.mark.requirement("shelf-bounded")
-def test_what_is_loaded_so_far_counts_and_large_loads_wait_for_room_but_small_ones_do_not() -> None:
+def test_bytes_loaded_so_far_count_and_large_loads_wait_for_room_but_small_ones_do_not() -> None:
     ahead, go = threading.Event(), threading.Event()
 
     def hold(number: int) -> None:
@@ -125,7 +126,7 @@ def test_what_is_loaded_so_far_counts_and_large_loads_wait_for_room_but_small_on
 
 
 @pytest.mark.requirement("shelf-bounded", "erase-keys")
-def test_a_shelf_dropped_while_it_loads_ends_its_load_and_counts_no_more() -> None:
+def test_shelf_dropped_while_it_loads_ends_its_load_and_counts_no_more() -> None:
     ahead, go = threading.Event(), threading.Event()
 
     def hold(number: int) -> None:
@@ -170,7 +171,7 @@ def test_close_while_loading_ends_every_load_and_every_thread(count: int) -> Non
         assert _ended(load)
 
 
-def test_a_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
+def test_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
     shelves = _shelves()
     shelves.close()
     load = _begun(shelves, "actors/a/memory/x/", Portions(3))
@@ -181,9 +182,36 @@ def test_a_load_that_is_begun_after_close_fails_instead_of_hanging() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_a_load_is_charged_once() -> None:
+def test_load_is_charged_once() -> None:
     shelves = _shelves()
     load = _begun(shelves, "actors/a/memory/x/", Portions(50))
     load.finish()
     assert load.charge() > 0
     assert load.charge() == 0
+
+
+class _Endless:
+    """Lines that never end, as on a very large shelf."""
+
+    def __init__(self) -> None:
+        self.started = threading.Event()
+
+    def batches(self) -> Iterator[Batch]:
+        while True:
+            self.started.set()
+            yield Batch(())
+
+    def read(self, name: LineId) -> Line | None:
+        return None
+
+
+@pytest.mark.requirement("recall-patience")
+def test_closing_ends_what_loads_in_the_background() -> None:
+    """A thread that outlives its vault can crash the process at exit."""
+    shelves = LineCache(Recency(), 1 << 20)
+    source = _Endless()
+    before = threading.active_count()
+    shelf_of(shelves, "a/", b"birth", lambda: source, 0.0)
+    source.started.wait(60)
+    shelves.close()
+    assert threading.active_count() == before

@@ -110,7 +110,7 @@ def test_many_forgets_of_everything_hold_up_nobody_elses_calls(
 
 
 @pytest.mark.requirement("server-fair", "server-rates")
-def test_the_time_of_a_call_over_mcp_counts_against_its_cap(
+def test_time_of_a_call_over_mcp_counts_against_its_cap(
     vault: Vault, cap: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strongroom.server.http.cap_calls._SHARE", 1e-9)
@@ -123,7 +123,7 @@ def test_the_time_of_a_call_over_mcp_counts_against_its_cap(
 
 
 @pytest.mark.requirement("server-fair", "server-rates")
-def test_what_the_protocol_takes_on_the_event_loop_counts_against_the_cap(
+def test_protocol_time_on_the_event_loop_counts_against_the_cap(
     vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, headers = tool_call("memory_list")
@@ -136,7 +136,7 @@ def test_what_the_protocol_takes_on_the_event_loop_counts_against_the_cap(
 
 
 @pytest.mark.requirement("server-fair", "server-connections")
-def test_a_cap_with_too_many_calls_under_way_is_told_so_by_the_tool(
+def test_cap_with_too_many_calls_under_way_is_told_so_by_the_tool(
     vault: Vault, cap: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with loads_held(monkeypatch) as go, _serving(vault, waiting=8) as running, ExitStack() as stack:

@@ -34,7 +34,7 @@ def server(vault: Vault) -> Iterator[Running]:
     ("token", "outcome"),
     [(None, (401, "cap_missing")), ("garbage", (401, "cap_malformed"))],
 )
-def test_a_request_without_a_valid_cap_never_reaches_the_protocol(
+def test_request_without_a_valid_cap_never_reaches_the_protocol(
     server: Running, era: str, token: str | None, outcome: tuple[int, str]
 ) -> None:
     body, headers = tool_call(era=era)
@@ -42,7 +42,7 @@ def test_a_request_without_a_valid_cap_never_reaches_the_protocol(
 
 
 @pytest.mark.requirement("mcp-http")
-def test_a_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> None:
+def test_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> None:
     body, headers = tool_call()
     assert server.ask("POST", "/mcp", cap, body, headers=headers).status == 200
     vault.revoke(cap)
@@ -50,7 +50,7 @@ def test_a_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> No
 
 
 @pytest.mark.requirement("mcp-http")
-def test_a_page_of_another_origin_and_a_foreign_host_are_refused(server: Running, cap: Token) -> None:
+def test_page_of_another_origin_and_a_foreign_host_are_refused(server: Running, cap: Token) -> None:
     body, headers = tool_call()
     page = {**headers, "Origin": "https://evil.example"}
     host = {**headers, "Host": "evil.example"}
@@ -68,7 +68,7 @@ def test_anything_but_a_post_is_refused_at_once(server: Running, cap: Token, met
 
 @pytest.mark.requirement("mcp-http")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_request_id_stands_in_the_audit_log(server: Running, vault: Vault, cap: Token, era: str) -> None:
+def test_request_id_stands_in_the_audit_log(server: Running, vault: Vault, cap: Token, era: str) -> None:
     body, headers = tool_call("memory_put", era=era, text="kept", namespace="work")
     answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "X-Request-Id": f"my-{era}"})
     assert answer.status == 200
@@ -80,7 +80,7 @@ def test_the_request_id_stands_in_the_audit_log(server: Running, vault: Vault, c
 
 @pytest.mark.requirement("mcp-http")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_denial_by_the_gate_is_a_tool_result_with_its_reason(server: Running, vault: Vault, era: str) -> None:
+def test_denial_by_the_gate_is_a_tool_result_with_its_reason(server: Running, vault: Vault, era: str) -> None:
     token = vault.mint(actor="local/alice", ops=["get"], namespaces=NAMESPACES)
     body, headers = tool_call("memory_put", era=era, text="SECRET", namespace="work")
     answer = server.ask("POST", "/mcp", token, body, headers=headers)
@@ -102,7 +102,7 @@ def test_two_caps_on_one_server_reach_two_memories(server: Running, vault: Vault
 
 
 @pytest.mark.requirement("mcp-client")
-def test_the_tools_run_on_a_client_of_a_server_with_the_same_reasons(server: Running, vault: Vault, cap: Token) -> None:
+def test_tools_run_on_a_client_of_a_server_with_the_same_reasons(server: Running, vault: Vault, cap: Token) -> None:
     assert not isinstance(server.address, str)
     memory = strongroom.connect("http://{}:{}".format(*server.address), cap)
 
@@ -126,7 +126,7 @@ NO_MESSAGES = [b"", b"{", b"[]", b"[" * 100_000, b'"SECRET"', b'{"jsonrpc": "2.0
 
 @pytest.mark.requirement("mcp-http", "secrets-hidden")
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
-def test_a_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
+def test_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
     server: Running, cap: Token, version: str
 ) -> None:
     for raw in NO_MESSAGES:
@@ -139,7 +139,7 @@ def test_a_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
 
 
 @pytest.mark.requirement("mcp-http")
-def test_an_unknown_protocol_version_is_told_which_ones_there_are(server: Running, cap: Token) -> None:
+def test_unknown_protocol_version_is_told_which_ones_there_are(server: Running, cap: Token) -> None:
     body, headers = tool_call()
     answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "MCP-Protocol-Version": "1999-01-01"})
     assert answer.status == 400
@@ -149,7 +149,7 @@ def test_an_unknown_protocol_version_is_told_which_ones_there_are(server: Runnin
 @pytest.mark.requirement("mcp-http", "server-bad-bodies")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("padding", [0, 100_000])
-def test_a_message_with_a_key_twice_is_refused(server: Running, cap: Token, era: str, padding: int) -> None:
+def test_message_with_a_key_twice_is_refused(server: Running, cap: Token, era: str, padding: int) -> None:
     body, headers = tool_call(era=era)
     doubled = json.dumps(body).replace('"name": ', f'"name": "{"x" * padding}", "name": ').encode()
     answer = server.ask("POST", "/mcp", cap, raw=doubled, headers={"Content-Type": "application/json", **headers})

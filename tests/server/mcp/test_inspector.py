@@ -75,7 +75,7 @@ def _asking(command: list[str]) -> Ask:
 
 
 @pytest.mark.requirement("mcp-inspector")
-def test_the_inspector_lists_and_calls_every_tool_and_reads_the_profile(ask: Ask) -> None:
+def test_inspector_lists_and_calls_every_tool_and_reads_the_profile(ask: Ask) -> None:
     def call(name: str, *pairs: str) -> Any:
         options = [part for pair in pairs for part in ("--tool-arg", pair)]
         return ask("tools/call", "--tool-name", name, *options)

@@ -101,7 +101,7 @@ def _started(directory: Path, cap: str, **environment: str) -> Iterator[Server]:
 
 
 @pytest.mark.requirement("mcp-stdio")
-def test_it_ends_with_stdin_and_closes_the_vault(vault: Vault, tmp_path: Path, cap: Token) -> None:
+def test_stdio_server_ends_with_stdin_and_closes_the_vault(vault: Vault, tmp_path: Path, cap: Token) -> None:
     with _started(tmp_path, cap) as server:
         server.begin()
         server.call(2, "memory_put", text="kept", namespace="work")
@@ -114,7 +114,7 @@ def test_it_ends_with_stdin_and_closes_the_vault(vault: Vault, tmp_path: Path, c
 
 @pytest.mark.requirement("mcp-stdio")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_while_stdin_stays_open_and_the_vault_is_closed(
+def test_signal_ends_it_while_stdin_stays_open_and_the_vault_is_closed(
     vault: Vault, tmp_path: Path, cap: Token, how: signal.Signals
 ) -> None:
     with _started(tmp_path, cap) as server:
@@ -127,7 +127,7 @@ def test_a_signal_ends_it_while_stdin_stays_open_and_the_vault_is_closed(
 
 
 @pytest.mark.requirement("mcp-stdio")
-def test_what_a_library_prints_never_reaches_the_protocol(vault: Vault, tmp_path: Path, cap: Token) -> None:
+def test_output_of_a_library_never_reaches_the_protocol(vault: Vault, tmp_path: Path, cap: Token) -> None:
     with _started(tmp_path, cap, PRINT_SOMETHING="1") as server:
         server.begin()
         server.call(2, "memory_list")
@@ -158,7 +158,7 @@ def test_lines_that_are_no_messages_are_survived_and_not_repeated(vault: Vault, 
 
 
 @pytest.mark.requirement("mcp-stdio")
-def test_a_line_without_end_ends_it_instead_of_filling_memory(vault: Vault, tmp_path: Path, cap: Token) -> None:
+def test_line_without_end_ends_it_instead_of_filling_memory(vault: Vault, tmp_path: Path, cap: Token) -> None:
     with _started(tmp_path, cap) as server:
         server.begin()
         with suppress(BrokenPipeError):  # it stops reading, which is the point
@@ -167,7 +167,7 @@ def test_a_line_without_end_ends_it_instead_of_filling_memory(vault: Vault, tmp_
 
 
 @pytest.mark.requirement("mcp-stdio", "server-bad-bodies")
-def test_a_message_with_a_key_twice_is_answered_with_an_error_and_nothing_is_done(
+def test_message_with_a_key_twice_is_answered_with_an_error_and_nothing_is_done(
     vault: Vault, tmp_path: Path, cap: Token
 ) -> None:
     arguments = b'{"text": "kept", "namespace": "work", "namespace": "travel"}'

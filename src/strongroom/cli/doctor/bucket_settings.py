@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strongroom.store.s3.location import Access
 
 _LIMIT = 4 * 1024 * 1024
-"""Most bytes of an answer. A thousand lifecycle rules, the limit of S3, fit in."""
+"""Maximum number of bytes of an answer. A thousand lifecycle rules, the limit of S3, fit."""
 _SECONDS = 10
 _EMPTY = hashlib.sha256(b"").hexdigest()
 

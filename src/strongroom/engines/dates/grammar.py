@@ -14,9 +14,9 @@ from strongroom.engines.dates.day_arithmetic import Days
 from strongroom.engines.dates.moment import Moment
 
 Meaning = Callable[[re.Match[str], Moment], list[Days]]
-"""The days that a match means. None if it is not a mention of time after all."""
+"""Returns the days that a match means."""
 Rule = tuple[str, str, Meaning]
-"""First words, pattern over the folded text, meaning."""
+"""The words that a mention may begin with, its pattern in folded text, and the function for its meaning."""
 Found = tuple[int, int, list[Days]]
 """Start and end in the text, and the days."""
 

@@ -70,7 +70,7 @@ class LexicalIndex:
         self.take(line, extract(line))
 
     def take(self, line: Line, reading: LineFeatures) -> None:
-        """Add a line by its reading."""
+        """Add a line whose features were extracted already."""
         number = self._numbered(line, reading)
         for word, count in reading.counts.items():
             self._post(word, number << TF_BITS | count)

@@ -70,7 +70,7 @@ class _Shelf:
         self._session_slope = SLOPE / terms.size.session_length
 
     def add_word(self, term: Term, bit: int) -> Counter[int]:
-        """Add a word to the lines that hold it, if common only to those found before. Returns its count per session."""
+        """Score the lines that hold a word; for a common word only those found before. Returns counts per session."""
         sessions = Counter[int]()
         top = term.rarity * TOP
         for packed in term.places[self._place]:

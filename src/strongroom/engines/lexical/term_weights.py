@@ -39,10 +39,10 @@ NEARLY = 0.3
 """The weight of a line that mentions a day just outside; it falls with the distance."""
 
 MOST_WORDS = 100
-"""Of a longer query only the rarest words count: real questions are shorter, and each word costs a lookup."""
+"""In a longer query only the rarest words count: real questions are shorter, and each word costs a lookup."""
 
 SHORTLIST = 100
-"""Lines that get the second pass, over all shelves; their neighbours do too."""
+"""How many of the best lines, over all shelves, are scored a second time, together with their neighbours."""
 
 # BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word it holds `n` times.
 _K1, _B = 1.2, 0.75
@@ -101,9 +101,9 @@ class WhenTerm(msgspec.Struct, frozen=True):
     windows: tuple[Window, ...]
 
     def strengths(self, index: LexicalIndex, matched: Callable[[], Iterable[int]]) -> dict[int, float]:
-        """The strength of the days in each line: of the days it mentions, or of the day on which it was written.
+        """How well each line fits the days asked for, by the days it mentions or the day on which it was written.
 
-        Of many lines written then, only the newest count, and those that a word found.
+        If many lines were written in that time, only the newest count, and those that also match a word.
         """
         found: dict[int, float] = {}
         for window in self.windows:

@@ -20,9 +20,9 @@ from strongroom.hermes.hooks.shell_parser import ANY, ONE, TooMuch, clean
 from strongroom.hermes.hooks.word_expansion import Scene
 
 TEXT_LIMIT = 1 << 20
-"""Most characters of all arguments. More are not checked, and count as reaching."""
+"""Maximum number of characters of all arguments. More are not checked, and count as reaching."""
 COMMAND_LIMIT = 1 << 17
-"""Most characters of commands and code together, likewise."""
+"""Maximum number of characters of commands and code together. More are not checked, and count as reaching."""
 _TEXTS_LIMIT = 10_000
 TOO_MUCH = "more than can be checked"
 

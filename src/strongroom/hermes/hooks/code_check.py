@@ -126,7 +126,7 @@ class _Python:
                 self._look(one)
 
     def _look(self, text: str) -> None:
-        """Check a known text. One with unknown pieces only counts once something reads it."""
+        """Check a text if all of it is known. Otherwise it is checked where something opens or runs it."""
         if UNKNOWN not in text and ANY not in text:
             self._speak([text])
             self._follower.look(text)

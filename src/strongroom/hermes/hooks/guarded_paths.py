@@ -85,7 +85,7 @@ class Map:
         return next((name for name, needle in self._needles if needle in text and _stands(needle, text)), None)
 
     def relation(self, path: str, bases: Iterable[str]) -> tuple[Relation, str]:
-        """The relation of a path to the guarded ones, and to which of them. A relative path starts at the bases."""
+        """How a path relates to a guarded one, and to which. A relative path is tried from each of the bases."""
         if len(path) > _PATH_LIMIT or not path:
             return NOWHERE
         return max((self._absolute(place) for place in self._places(path, bases)), default=NOWHERE)

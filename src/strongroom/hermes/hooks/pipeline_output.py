@@ -18,7 +18,7 @@ _SPECIAL = re.compile(r"[\\.*\[\]^$+?(){}|&]")
 _SPECIAL_NEW = re.compile(r"[\\&]")
 _LINES_LIMIT = 64
 _LIMIT = 1 << 17
-"""Most characters that `printf` prints by repeating its format."""
+"""Maximum number of characters that `printf` prints by repeating its format."""
 _ANYTHING = re.compile(r"(.*)", re.DOTALL)
 _RANGE = re.compile(r"(.)-(.)", re.DOTALL)
 _CLASSES = {"[:lower:]": "a-z", "[:upper:]": "A-Z", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"}

@@ -60,11 +60,11 @@ MOVERS = frozenset(("cp", "mv", "scp", "rsync", "install", "ln"))
 """The last operand is the target."""
 
 NAME_TAKERS = frozenset(("cpio", "pax", "parallel"))
-"""Take names of files from stdin; others with an option."""
+"""Programs that read file names from stdin. `NAMES_OPTION` makes others do so."""
 NAMES_OPTION = re.compile(r"-T|-@|--(?:files-from|paths-from-stdin|null|from-stdin)\b.*")
 
 LATER = frozenset(("at", "batch", "crontab"))
-"""Run the text on stdin, later."""
+"""Programs that run the text on stdin at a later time."""
 CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
 BANG = re.compile(r"(?:^|[:=;+\n])[ \t]{0,8}+(?:\\?!|[.]?(?:shell|system)[ \t])[ \t]{0,8}+(.+)", re.DOTALL)
 """How git, vim, database clients and others write a shell command in an argument."""
@@ -123,7 +123,7 @@ QUIET = SEARCHERS | names("cd head tail less more wc sort uniq cut cat ls")
 LOCATORS = names("locate plocate mlocate mdfind")
 
 READERS = names("cat bat head tail less more wc grep egrep fgrep rg diff cmp stat ls jq file test [ view yq sed")
-"""Leave a file unchanged, except when told to write it in place."""
+"""Programs that leave a file unchanged, except with an option to edit it in place."""
 OUTPUT_OPTION = re.compile(r"-[oO]|--output(?:-document|-file)?")
 PREFIX = re.compile(r"(?:--?[\w-]{0,64})?(?:prefix|destdir)(=|$)", re.IGNORECASE)
 """Names of options and variables for the installation target: nothing is read there."""

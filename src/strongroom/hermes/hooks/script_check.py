@@ -30,7 +30,7 @@ from strongroom.hermes.hooks.shell_parser import (
 from strongroom.hermes.hooks.word_expansion import Scene, expand
 
 STEPS_LIMIT = 4000
-"""Most commands that are checked, including nested ones."""
+"""Maximum number of commands that are checked, including nested ones."""
 DEPTH_LIMIT = 12
 
 _BETWEEN = re.compile(r"[\s;|&<>(),=:\"'`@]+")
@@ -158,7 +158,7 @@ class Follower:
             raise TooMuch
 
     def relation(self, path: str) -> tuple[Relation, str]:
-        """The relation of a path to the guarded ones, from the working directory."""
+        """How a path relates to a guarded one, and to which. A relative path is tried from the working directory."""
         return self._map.relation(path, self.scene.cwd)
 
     # One command.

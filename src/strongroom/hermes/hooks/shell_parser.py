@@ -23,7 +23,7 @@ OPEN, COMMA, CLOSE = "\ue006", "\ue007", "\ue008"
 """The unquoted characters of `{a,b}`."""
 DEPTH_LIMIT = 24
 SIZE_LIMIT = 1 << 18
-"""Most characters that one replacement may produce."""
+"""Maximum number of characters that one replacement may produce."""
 
 _MARKS = dict.fromkeys(range(0xE000, 0xE010), "?")
 _UNQUOTED = {"*": ANY, "?": ONE, "{": OPEN, ",": COMMA, "}": CLOSE}
@@ -56,7 +56,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text, with marks."""
+    """Literal text. Marks stand for its unknown parts."""
 
     text: str
 

@@ -33,7 +33,7 @@ VALUES_LIMIT = 64
 LENGTH_LIMIT = 1 << 17
 """Longest value, in characters."""
 WORK_LIMIT = 1 << 22
-"""Most characters of all values of a call together."""
+"""Maximum number of characters of all values of a call together."""
 _BRACES_LIMIT = 32
 _LINES_LIMIT = 16
 _BRACE = re.compile(f"([{OPEN}{COMMA}{CLOSE}])")

@@ -25,7 +25,7 @@ from strongroom.vault.create_open import attenuate
 TTL = 300
 """Lifetime of a conversation's cap, in seconds."""
 FRESH = 60
-"""Seconds that it must have left when it is used."""
+"""Seconds of life that a cap must have left when it is used."""
 _NARROWED = 1024
 KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
 RECALLS = (Op.GET, Op.SNAPSHOT)

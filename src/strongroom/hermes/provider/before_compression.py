@@ -22,9 +22,9 @@ from strongroom.hermes.provider.privacy_phrases import Asked, Phrases
 from strongroom.text import WORD
 
 LIMIT = 5500
-"""Most characters in all: below the 6,000 that Hermes takes."""
+"""Maximum number of characters in all: below the 6,000 that Hermes takes."""
 LINE_LIMIT = 300
-"""Most characters of one message's line."""
+"""Maximum number of characters of one message's line."""
 _SEEN = 8192
 """How many characters of one message are looked at."""
 _ROLE = "user"

@@ -18,7 +18,7 @@ USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
 """The roles of messages that count."""
 _READ = ("role", "content")
-"""The keys that are read of a message: never what a runtime sent in place of its content."""
+"""The keys of a message that are read. What a runtime sent to the model instead (`api_content`) is not."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
 """The beginnings of texts that stand for messages a runtime dropped."""
 _SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))
@@ -56,7 +56,7 @@ class Messages(msgspec.Struct, frozen=True):
         return cls(roles, texts)
 
     def turn(self, said: str, known: int) -> int:
-        """The place where the turn with these words begins. `known` messages existed when the turn before was told.
+        """The place where the turn with these words begins. `known`: how many existed at the previous report.
 
         A runtime passes its live list, so the next turn may be in it too. An earlier turn may have had the same words,
         so the search does not go into the known messages, nor past one that cannot be compared.
@@ -99,7 +99,7 @@ class History(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, told: Sequence[Any], said: str, known: int) -> History:
-        """The history of a turn with these words. `known` messages existed when the turn before was told."""
+        """The history of a turn with these words. `known`: how many existed at the previous report."""
         messages = Messages.of(told)
         return cls(messages, messages.turn(said, known), messages.summary())
 

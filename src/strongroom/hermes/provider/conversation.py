@@ -34,7 +34,7 @@ SEEN_LIMIT = 1000
 """How many ids a recall leaves out: those last shown or said."""
 TURNS_LIMIT = 256
 HELD = 4096
-"""Most conversations in RAM."""
+"""Maximum number of conversations in RAM."""
 TakenBack = Callable[[], Collection[str] | None]
 """The undone turns in a runtime's own record, as digests of the person's texts; None if it has no record."""
 OnDisk = tuple[frozenset[Namespace], bool, bool]
@@ -45,7 +45,7 @@ _LIMIT = 64 * 1024
 
 
 class KeptTurn(msgspec.Struct, frozen=True):
-    """A turn that was told: the person's text as a digest, the ids of its lines, and the history's length then."""
+    """A turn that was reported: the person's text as a digest, the ids of its lines, and the history's length then."""
 
     said: str
     ids: tuple[LineId, ...]
@@ -67,7 +67,7 @@ class ConversationState:
     seen: OrderedDict[LineId, None] = field(default_factory=OrderedDict)
     turns: list[KeptTurn] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
-    """Lines that were taken back and not forgotten yet."""
+    """Ids of lines that were taken back and still have to be forgotten."""
     undone: list[str] = field(default_factory=list)
     """The names of turns that were taken back and not forgotten yet."""
     summary: str = ""
@@ -127,7 +127,7 @@ class ConversationState:
             self.carry(carried)
 
     def keep(self, turn: KeptTurn) -> None:
-        """Record a turn that was told. The model has seen its lines."""
+        """Record a turn that was reported. The model has seen its lines."""
         with self.guard:
             self.turns = [*self.turns, turn][-TURNS_LIMIT:]
             self.see(turn.ids)
@@ -168,7 +168,7 @@ class ConversationState:
             self.shown.clear()
 
     def _place(self, before: History, compared: Callable[[str], str]) -> int:
-        """How many of the turns are still in the history; all of them, if that cannot be told."""
+        """How many of the turns are still in the history; all of them if that is unknown."""
         if not before.length:
             return 0
         said = before.last_said()

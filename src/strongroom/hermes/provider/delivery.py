@@ -33,7 +33,7 @@ from strongroom.hermes.provider.provider_home import SET_ASIDE, HomeView, Parts,
 from strongroom.model import Actor, NewLine
 
 AT_ONCE = 20
-"""Most spooled turns that are delivered before a new one is put."""
+"""Maximum number of spooled turns that are delivered before a new one is put."""
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
 """Denials of the request, not of the cap: the owner set this limit, and may change it."""
 _OF_A_CAP = "cap_"

@@ -162,7 +162,7 @@ def label(session_id: str) -> str:
 
 
 def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
-    """Those of the lines that are not stored yet, whenever they were told."""
+    """The lines that are not stored yet, no matter when they were reported."""
 
     def there(memory: Memory) -> set[str]:
         found: set[str] = set()

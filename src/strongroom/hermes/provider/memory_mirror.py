@@ -60,7 +60,7 @@ def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
     """
     if len({hit.text for hit in old}) > 1:
         raise InvalidRequest(
-            "a note was removed that could be any of several here, so none was forgotten",
+            "the removed note matches several stored ones, so none was forgotten",
             hint="`hermes strongroom recall` shows their ids, `hermes strongroom forget` forgets them",
         )
     if old:

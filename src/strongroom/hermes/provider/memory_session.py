@@ -82,7 +82,7 @@ class MemorySession:
         (self._early if begun is None or begun.is_kept else begun.shown).update(names)
 
     def stood(self, begun: Begun) -> set[Namespace]:
-        """The namespaces that the model saw in a turn that is being told, as far as this agent showed them."""
+        """The namespaces that the model saw in a turn that is being reported, as far as this agent showed them."""
         early, self._early = self._early, set()
         return self.prompted | early | begun.shown
 
@@ -171,7 +171,7 @@ class SpeakerView:
 
 
 def _lost(what: str, error: Exception) -> Exception:
-    """The error of a failure, with what was lost by it."""
+    """The same error, with a message that says what was lost."""
     if not isinstance(error, StrongroomError):
         return error
     kept = "what the person said waits" if what == "reply" else "it is nowhere"

@@ -153,7 +153,7 @@ def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
 
 
 _LONGEST_FOLD = 4
-"""Most characters that one folds into: a few ligatures stand for whole sentences."""
+"""Maximum number of characters that one folds into: a few ligatures stand for whole sentences."""
 
 
 @lru_cache(maxsize=16)

@@ -248,7 +248,7 @@ class HomeView:
 
 
 class Parts:
-    """The parts in one state directory."""
+    """Everything that is stored in one state directory."""
 
     def __init__(self, policy: Policy, has_lines: HasLines) -> None:
         self.directory = policy.state

@@ -18,11 +18,11 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
 
 _ENOUGH = 3
-"""So many lines are enough: no more are asked for."""
+"""If this many lines are left, no more are asked for."""
 _ROUNDS = 3
 """How often more lines are asked for if those returned are echoes."""
 PROFILE_BUDGET = 4000
-"""Most characters of the profiles in a system prompt."""
+"""Maximum number of characters of the profiles in a system prompt."""
 
 
 def warm(session: MemorySession) -> None:

@@ -29,7 +29,7 @@ from strongroom.text import CharacterMap
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
-"""After so many rounds, adjacent secrets are masked by the word: one by one would take quadratic time."""
+"""Later rounds mask whole words: masking adjacent secrets one by one would take quadratic time."""
 _REST_OF_WORD = re.compile(r"\S*")
 
 
@@ -52,7 +52,7 @@ class Mask:
             rounds += 1
 
     def _once(self, text: str, *, with_rest_of_word: bool) -> tuple[str, int]:
-        """Mask each secret that is visible now. With the rest of its word, in later rounds."""
+        """One round: mask each secret that is visible now, in later rounds together with the rest of its word."""
         if _REMOVED not in text:
             return _replaced(text, self._found(text), with_rest_of_word=with_rest_of_word)
         pieces = _MASKED.split(text)  # the name of a kind, such as "age key", is not a sign

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 Span = tuple[int, int]
 Finder = Callable[[str], Iterable[Span]]
 LONG = 16
-"""So many consecutive characters are rare in prose, and usual in tokens."""
+"""A run of this many characters without a space is rare in prose and usual in tokens."""
 
 
 @dataclass(frozen=True, slots=True)

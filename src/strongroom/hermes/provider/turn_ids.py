@@ -28,16 +28,16 @@ from strongroom.text import strip_stacked_marks
 
 ID_KEY_SIZE = 32
 _PART = 5
-"""Bytes of an id that name its turn; as many are its hash."""
+"""How many bytes of an id name its turn; the same number are its hash."""
 _TURN_FROM, _HASH_FROM = 10, 18
 """The offsets in an id of the turn's name and of the hash."""
 _REMEMBERED = 16
-"""Turns that are always remembered. Older ones only while they have a draft."""
+"""How many turns are always remembered. Older turns are only remembered while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PIECE = model.LINE_LIMIT // 4
-"""Characters of a text that surely fit a line."""
+"""A text of this many characters fits a line in any script."""
 PIECES = 16
-"""Most lines of one text. The rest is left out, and a note says so."""
+"""Maximum number of lines for one text. The rest is left out, and a note says so."""
 
 
 class SaidTurn(msgspec.Struct, frozen=True):
@@ -85,25 +85,25 @@ class Begun:
     is_taken_back: bool = False
     is_kept: bool = False
     is_given_up: bool = False
-    """Whether a turn of the same words was told in its place. It may still be told: then it was another one."""
+    """Whether a turn with the same words was reported instead. If this one is reported too, both are stored."""
     turn_id: str = ""
     tag: bytes = b""
-    """The common part of the ids of everything written in it; computed on first use."""
+    """The part that the ids of all lines written in this turn have in common; computed on first use."""
     name: str = ""
-    """The same in the form it has in ids."""
+    """The tag as it is spelled in ids."""
     is_noted: bool = False
     """Whether something of the turn was stored before the turn itself: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()
-    """Those of these writings that wait in the spool."""
+    """Spooled files of what was stored before the turn itself."""
     is_request: bool = False
     """Whether it asks the memory to forget, in which case it is not stored."""
     shown: set[Namespace] = field(default_factory=set)
     """The namespaces that were said or shown in it, under any id of its conversation."""
     draft: Path | None = None
     left: Path | None = None
-    """Its draft, turned into a waiting turn: it was told, and could not be stored."""
+    """Its draft, turned into a waiting turn: it was reported and could not be stored."""
     heard: Heard | None = None
-    """Computed when it began, and reused when it is told."""
+    """Computed when the turn began, and reused when it is reported."""
 
     def drop_waiting(self) -> None:
         """Remove its writings that wait in the spool."""
@@ -114,7 +114,7 @@ class Begun:
 
 
 class Turns:
-    """The last turns of one agent. A turn is told after it ended, and the next may have begun by then."""
+    """The last turns of one agent. A turn is reported after it ended; the next may have begun by then."""
 
     def __init__(self) -> None:
         self._begun: list[Begun] = []
@@ -131,7 +131,7 @@ class Turns:
         return None if last is None or last.is_taken_back else last
 
     def waiting(self) -> list[Begun]:
-        """The turns still to be told, newest first."""
+        """The turns that are not reported yet, newest first."""
         with self._guard:
             return self._waiting()[::-1]
 
@@ -149,7 +149,7 @@ class Turns:
             return begun
 
     def ended(self, message: str, turn_id: str, clock: Callable[[], Millis]) -> Begun:
-        """The turn that this message began: one not stored yet, or else a stored one that is told again.
+        """The turn that this message began: one not stored yet, or else a stored one that is reported again.
 
         A runtime may tell a turn in other words than it began with; turns are told in order, so it is then the oldest.
         Others of the same words were interrupted and repeated, or will be told too: their text is stored with this one.

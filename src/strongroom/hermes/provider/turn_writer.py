@@ -46,7 +46,7 @@ DELEGATION_LIMIT = 4000
 
 
 def begin(session: MemorySession, message: str, number: int = 0) -> None:
-    """Begin a turn. The person's text is safe from here on, even if the process dies before the turn is told.
+    """Begin a turn. The person's text is safe from here on, even if the process dies before the turn is reported.
 
     `number` counts the turns of the conversation, so that the agent's first one may reveal a history.
     """
@@ -117,14 +117,14 @@ def _name_alike(view: SpeakerView, begun: Begun, session_id: str) -> None:
 
 
 class _Told(NamedTuple):
-    """A turn as a runtime tells it."""
+    """A turn as the runtime reports it."""
 
     user: str
     reply: str
     session: str
     messages: Sequence[Mapping[str, Any]] | None
     known: int = 0
-    """How many messages there were when the turn before was told."""
+    """How many messages there were when the previous turn was reported."""
 
 
 def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told) -> None:

@@ -29,7 +29,7 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo, pluralize
 
 _NEAR = 600.0
-"""Most seconds between Hermes' time of a message and ours: Hermes stores it when its turn ends."""
+"""Maximum seconds between Hermes' time of a message and ours: Hermes stores it when its turn ends."""
 _SOON = 20.0
 """Seconds within which Hermes stores a message of its terminal: before the model is asked."""
 _SLACK = 1.0
@@ -91,9 +91,10 @@ def _said_then(
 
 
 def rewind(session: MemorySession) -> None:
-    """Take back the turns that the runtime undid, reported once however many. One that was not told yet is not stored.
+    """Take back the turns that the runtime undid. It calls this once, for however many turns.
 
-    Hermes' own record says which. Without an entry there, it is the last one.
+    Hermes' own record names them; if it has no entry, the last turn is meant. A turn that was not reported yet is not
+    stored later.
     """
     session.undone = 0
     view = session.view()
@@ -106,7 +107,7 @@ def rewind(session: MemorySession) -> None:
 
 
 def _rewind_unkept(session: MemorySession) -> None:
-    """Take back the last turn if it was not told yet."""
+    """Take back the last turn if it was not reported yet."""
     last = session.turns.last
     if last is not None and session.turns.take_back(last):
         session.drop_drafts(last, alone=True)
@@ -151,7 +152,7 @@ def _undone_since(view: SpeakerView) -> list[Row]:
 
 
 def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
-    """Take back turns undone before they were told. Returns the other rows of the record."""
+    """Take back turns undone before they were reported. Returns the other rows of the record."""
     left, turns = list(rows), view.session.turns
     for begun in turns.waiting():
         row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)
@@ -182,7 +183,7 @@ def _began(turn: KeptTurn) -> float:
 
 
 def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
-    """Take back turns that an earlier process told. Returns whether there were any."""
+    """Take back turns that were reported to an earlier process. Returns whether there were any."""
     session = view.session
     try:
         found = view.ask(
@@ -210,14 +211,14 @@ def _let_go(view: SpeakerView, begun: Begun) -> None:
 
 
 def forget_told(view: SpeakerView, session_id: str) -> None:
-    """Forget the turn that was told just now: it was taken back while it was being stored."""
+    """Forget the turn that was reported just now: it was taken back while it was being stored."""
     state = view.state(session_id)
     state.rewind()
     forget(view, state)
 
 
 def forget_last(view: SpeakerView) -> int:
-    """Forget the last turn that was told. Returns how many lines went; 0 if the vault cannot be reached now."""
+    """Forget the last turn that was reported. Returns how many lines went; 0 if the vault cannot be reached now."""
     session, state = view.session, view.state()
     if not state.rewind():
         # Told by an earlier process: the vault knows which came last.

@@ -112,10 +112,10 @@ def _page(text: str) -> str:
 def _checked(change: Change, limit: int) -> Change:
     content, old_text = change.content.strip(), change.old_text.strip()
     if (change.action == Action.REMOVE) == bool(content):
-        raise InvalidRequest(f"{change.action} takes {'no' if content else 'a'} content")
+        raise InvalidRequest(f"{change.action} {'takes no' if content else 'needs'} content")
     if (change.action == Action.ADD) == bool(old_text):
         raise InvalidRequest(
-            f"{change.action} takes {'no' if old_text else 'an'} old_text",
+            f"{change.action} {'takes no' if old_text else 'needs'} old_text",
             hint="old_text must be a part of exactly one entry",
         )
     _check_content(content, limit)

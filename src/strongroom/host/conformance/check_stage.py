@@ -165,7 +165,7 @@ class CheckStage:
             raise NotApplicable(NO_TURNS)
 
     def tell(self, agent: TestedAgent, line: SpokenLine) -> None:
-        """Tell a line by the hook that this provider stores."""
+        """Give the provider a line, by a hook whose content it stores."""
         tell(agent, line, self.way or "sync_turn")
 
     def keeps(self, agent: TestedAgent, line: SpokenLine) -> bool:
@@ -199,7 +199,7 @@ def recalled(line: SpokenLine, *agents: TestedAgent) -> bool:
 
 
 def tell(agent: TestedAgent, line: SpokenLine, way: str) -> None:
-    """Tell a line by the given hook."""
+    """Give the provider a line, by the given hook."""
     if way == "sync_turn":
         agent.keep(line.said)
     else:

@@ -27,7 +27,7 @@ _DIFFERENT = ("webui:user-42", "webui:user-99")
 
 
 def two_users(stage: CheckStage) -> str:
-    """Tell a line as Alice and look for it as Bob. Both have the same session id, as two API users can."""
+    """Store a line as Alice and search for it as Bob. Both use the same session id, as two API users can."""
     stage.needs_memory()
     for where, one, other in _PAIRS:
         leaks = _leaks(stage, replace(one, id="api-1"), replace(other, id="api-1"))

@@ -41,7 +41,7 @@ class Subject:
     files: tuple[tuple[str, str], ...] = ()
     """Files to copy: each with its path, and its place below the check's own home."""
     patience: float = 5.0
-    """Seconds until a told line must come back. Raise it for a provider that works in the background."""
+    """Seconds until a line must be recalled. Raise it for a provider that works in the background."""
     ways: tuple[str, ...] | None = None
     """The hooks through which it stores what it can recall later; None before the probe."""
 
@@ -150,7 +150,7 @@ def _existing(path: Path) -> Path:
 
 
 def _discovered(name: str, home: Path | None) -> str:
-    """The name of a provider that exists; its path if it is in the home, which the checks do not use."""
+    """Check that a provider exists. Returns its name; its path if it is in the home, since checks use another home."""
     one = discovery.find_listed(name, home or hermes_stubs.get_hermes_home())
     return str(one.path) if one.where is discovery.Where.PLUGINS else name
 

@@ -140,7 +140,7 @@ class TestedAgent:
         return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
 
     def comes_back(self, query: str, wanted: str) -> bool:
-        """Whether a told line is recalled now, or within the patience for a provider that works in the background."""
+        """Whether a line is recalled now, or within the patience for a provider that works in the background."""
         return wait_until(lambda: wanted in self.recall(query), self.patience)
 
     def keeps(self, line: SpokenLine) -> bool:

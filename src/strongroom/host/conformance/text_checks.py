@@ -135,7 +135,7 @@ def api_content(stage: CheckStage) -> str:
 
 
 def other_scripts(stage: CheckStage) -> str:
-    """Tell a line in each script, and ask with a word from the middle of it."""
+    """Give the provider a line in each script, and ask with a word from the middle of it."""
     stage.needs_memory()
     agent = stage.started()
     missing = []

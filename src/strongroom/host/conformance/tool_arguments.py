@@ -32,7 +32,7 @@ def _is_free(shape: Mapping[str, Any]) -> bool:
 
 
 def _fitting(shape: Mapping[str, Any]) -> Any:
-    """A value that a schema allows; of several, one that looks like a search."""
+    """A value that the schema allows. From an enumeration, preferably one whose name suggests a search."""
     if "const" in shape:
         return shape["const"]
     if isinstance(shape.get("enum"), list | tuple) and shape["enum"]:

@@ -80,7 +80,7 @@ def find_listed(name: str, home: Path) -> FoundPlugin:
 
 
 def find_skipped(home: Path) -> list[Examination]:
-    """Plugins of the home that name a provider where Hermes' rule does not look, so that no host finds them."""
+    """Plugins of the home that look like providers but do not declare it where Hermes looks, so no host finds them."""
     return [
         Examination(_in_directory(child, Where.PLUGINS), False, manifests.why_no_plugin(child))
         for child in _children(home / "plugins")

@@ -23,7 +23,7 @@ from strongroom.model import Line, LineId
 __all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
 
 _UNREAD = 16 * 1024
-"""Unread characters of new lines up to which a put leaves them for the next question."""
+"""A put leaves up to this many characters of new lines unread. The next question reads them."""
 
 _READ_AT_ONCE = 1024
 """How many of these one put reads when there are more: some 0.4 ms. Reading all would make one put in 70 slow."""

@@ -33,9 +33,9 @@ from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
-"""Most lines, and approximately most characters, that one commit forgets: it blocks other commits."""
+"""How many lines, and roughly how many characters, one commit forgets at most: it blocks other commits."""
 _RECORDS = 128
-"""Most records of caps that one commit removes."""
+"""Maximum number of records of caps that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]
 
 

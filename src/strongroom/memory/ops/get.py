@@ -48,10 +48,10 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
 def _by_what_is_known(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Get, since: Mapping[str, Version]
 ) -> Operation[api.Recalled | Mapping[str, Version]]:
-    """The answer from the cache, if a read beside the log's write shows no change (optimistic concurrency).
+    """Answer from the cache if a read, made during the log's write, shows no change (optimistic concurrency).
 
-    Otherwise the versions read, or empty. Nothing is refused on cached knowledge: a fresh read may decide otherwise,
-    and its decision is logged.
+    If something changed, returns the versions that were read, or nothing. Never refuses: cached knowledge may be
+    out of date, so a refusal is left to the fresh read that follows.
     """
     shelves = clerk.at_hand(grant)
     if shelves is None or (clerk.is_long(shelves) and (yield SlowStep(grant.actor)) is not AT_ONCE):

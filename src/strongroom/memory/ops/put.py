@@ -99,7 +99,7 @@ def _attempt(
 
 
 def _with_id(line: NewLine, draft: _Draft) -> NewLine:
-    """The line with the id of the first try, so that an unclear failure cannot leave two copies."""
+    """The line with the id of the first attempt, so that a retry after a lost answer cannot store a second copy."""
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
@@ -144,10 +144,9 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
     shelf = clerk.state.slots.shelf(grant.actor, namespace)
     line_id = clerk.new_id(shelf, now) if new.id is None else model.line_id(new.id)
     time = now if new.time is None else model.millis(new.time)
-    kind, session, author, text = model.clean_line(new, grant.session or "")
+    kind, session, author, text, details = model.clean_line(new, grant.session or "")
     if not text.strip():
         raise InvalidRequest("a line needs some text")
-    details = model.clean_details(new)
     if details is not None:
         _check_details(clerk.state, details, now)
     line = Line(line_id, time, kind, namespace, session, author, text, provenance, details)

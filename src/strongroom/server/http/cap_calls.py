@@ -58,7 +58,7 @@ class CapCalls:
 
     @property
     def message_limit(self) -> int:
-        """Most bytes of an MCP message."""
+        """Maximum number of bytes of an MCP message."""
         return self._mcp_options.body_limit
 
     def handler(self, kind: type[api.Call[Any]]) -> Handler:

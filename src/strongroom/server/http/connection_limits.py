@@ -111,7 +111,7 @@ class Connections:
                 del self._peers[one.peer]
 
     def _make_room(self) -> None:
-        """End what can be ended. A connection without a valid cap can be ended even while it is answered, but last."""
+        """Close connections: idle ones first, then, even while they are answered, those without a valid cap."""
         found = [one for one in self._held if not one.is_proven or one.is_waiting()]
         found.sort(key=self._order)
         for one in found[: max(self._most // _AT_ONCE, 1)]:

@@ -35,7 +35,7 @@ R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
 
 THREADS = 16
-"""Most calls at once; more wait their turn."""
+"""Maximum number of calls at once; more wait their turn."""
 
 INSTRUCTIONS = (
     "Gated memory. Recall with memory_get before answering what may depend on earlier conversations; remember with "
@@ -66,7 +66,7 @@ class McpCall(Generic[R]):
         return self.shown(door.call(call))
 
     def asking(self, door: LocalTransport) -> Operation[R]:
-        """The same in steps."""
+        """As `asked`, in steps."""
         try:
             call = self.read()
         except InvalidRequest as error:

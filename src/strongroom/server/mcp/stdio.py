@@ -29,7 +29,7 @@ from strongroom.server.server_options import DEFAULT
 from strongroom.strict_json import check_unique_keys
 
 _AHEAD = 16
-"""Lines that are read ahead of those that are answered."""
+"""How many lines are read ahead of the one being answered."""
 
 _CHUNK = 64 * 1024
 MESSAGE_LIMIT = DEFAULT.body_limit

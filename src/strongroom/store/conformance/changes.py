@@ -24,7 +24,7 @@ from strongroom.store.conformance.suite import Suite, only
 
 
 class Following(Suite):
-    def test_a_changed_object_has_another_version(self) -> None:
+    def test_changed_object_has_another_version(self) -> None:
         store = self.new()
         for name in (PROFILE, standing(1), f"{ALICE}/keys", cap(1)):
             store.commit([b"e"], [PutNew(name, b"1")], NOW)
@@ -53,7 +53,7 @@ class Following(Suite):
             assert store.version(scope) == seen[-1]
             assert [one.version for one in store.changes(seen[0], 9, scope)] == [seen[-1]]
 
-    def test_a_commit_in_one_scope_ends_at_its_latest_number(self) -> None:
+    def test_commit_in_one_scope_ends_at_its_latest_number(self) -> None:
         store = self.new([b"e"], [PutNew(f"{ALICE}/keys", b"1")])
         scope = store.scope(f"{ALICE}/keys")
         before = store.version(scope)
@@ -99,7 +99,7 @@ class Following(Suite):
         for count in range(5):
             assert list(store.versions(scopes[:count])) == [store.version(scope) for scope in scopes[:count]]
 
-    def test_a_change_shows_in_its_own_scope_and_in_no_other(self) -> None:
+    def test_change_shows_in_its_own_scope_and_in_no_other(self) -> None:
         one, two = self.new([b"e"], [PutNew(line(1), b""), PutNew(line(1, BOBS), b"")]), self.another()
         names = (line(2), line(2, BOBS), standing(2))
         scopes = [two.scope(name) for name in names]
@@ -110,7 +110,7 @@ class Following(Suite):
                 assert names_of(two.changes(seen[scope], 9, scope)) == ([name] if scope == two.scope(name) else [])
                 assert (latest > seen[scope]) == (scope == two.scope(name))
 
-    def test_a_commit_in_several_scopes_shows_in_each(self) -> None:
+    def test_commit_in_several_scopes_shows_in_each(self) -> None:
         one, two = self.new(), self.another()
         names = (line(1), line(1, BOBS), standing(1))
         seen = [two.version(two.scope(name)) for name in names]
@@ -133,7 +133,7 @@ class Following(Suite):
             assert one.get(own) == Object(own, version_of(one, own), None)
             assert [thing.body for thing in one.names(own)] == [None]
 
-    def test_a_change_that_an_own_commit_overtook_is_found_all_the_same(self) -> None:
+    def test_change_that_an_own_commit_overtook_is_found_all_the_same(self) -> None:
         one, two = self.new([b"e"], [PutNew(f"{ALICE}/keys", b"")]), self.another()
         scope = two.scope(line(1))
         seen = two.version(scope)

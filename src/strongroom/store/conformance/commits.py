@@ -28,7 +28,7 @@ from strongroom.store.conformance.suite import Suite, only
 
 
 class Committing(Suite):
-    def test_a_condition_known_to_be_broken_writes_nothing(self) -> None:
+    def test_condition_known_to_be_broken_writes_nothing(self) -> None:
         store = self.new([b"e"], [PutNew(PROFILE, b"a"), PutNew(line(2), b"b"), PutNew(line(1, BOBS), b"x")])
         store.commit([b"e"], [Delete(line(2), version_of(store, line(2)))], NOW)
         live, dead = version_of(store, PROFILE), version_of(store, line(2))
@@ -54,14 +54,14 @@ class Committing(Suite):
                 with unchanged(store), lost(bad.name):
                     store.commit([b"never"], effects, NOW + 5)
 
-    def test_a_commit_as_of_what_is_still_so_is_made(self) -> None:
+    def test_commit_as_of_what_is_still_so_is_made(self) -> None:
         store = self.new([b"e"], [PutNew(PROFILE, b"1"), PutNew(f"{ALICE}/keys", b"k")])
         since = {scope: store.version(scope) for scope in (store.scope(PROFILE), store.scope(FORMAT))}
         pinned = Expect(f"{ALICE}/keys", version_of(store, f"{ALICE}/keys"))
         store.commit([b"e"], [pinned, PutNew(line(1), b"x", is_new=True)], NOW, since=since)
         assert body_of(store, line(1)) == body_of(self.another(), line(1)) == b"x"
 
-    def test_a_commit_as_of_what_another_has_changed_since_is_stale(self) -> None:
+    def test_commit_as_of_what_another_has_changed_since_is_stale(self) -> None:
         one, two = self.new([b"e"], [PutNew(f"{ALICE}/keys", b"k")]), self.another()
         for number, name in enumerate((line(8), PROFILE, standing(1), f"{BOB}/keys")):
             scope, ours = two.scope(name), line(number)
@@ -92,7 +92,7 @@ class Committing(Suite):
             assert two.get(line(1)) is None
 
     @only(is_whole=True)
-    def test_a_commit_lost_to_another_process_writes_nothing(self) -> None:
+    def test_commit_lost_to_another_process_writes_nothing(self) -> None:
         one, two = self.new([b"e"], [PutNew(PROFILE, b"1")]), self.another()
         version = version_of(two, PROFILE)
         one.commit([b"e"], [PutNew(line(2), b"theirs"), Swap(PROFILE, b"2", version)], NOW)
@@ -118,7 +118,7 @@ class Committing(Suite):
             assert intents == [b"intent"] or (not found and not intents)
 
     @only(is_whole=False)
-    def test_a_lost_commit_tried_again_with_what_is_there_is_carried_out(self) -> None:
+    def test_lost_commit_tried_again_with_what_is_there_is_carried_out(self) -> None:
         one, two = self.new(), self.another()
         scope, wanted = two.scope(line(1)), {line(number): b"ours %d" % number for number in range(4)}
         two.version(scope)
@@ -136,7 +136,7 @@ class Committing(Suite):
         assert found == wanted | {line(2): b"theirs"}
 
     @only(is_whole=False)
-    def test_a_swap_or_deletion_lost_to_another_process_leaves_what_is_there(self) -> None:
+    def test_swap_or_deletion_lost_to_another_process_leaves_what_is_there(self) -> None:
         one = self.new([b"e"], [PutNew(PROFILE, b"1"), PutNew(line(1), b"1"), PutNew(standing(1), b"1")])
         two = self.another()
         names = (PROFILE, standing(1))
@@ -186,7 +186,7 @@ class Committing(Suite):
             store.commit([b"e"], [effects[at] for at in order], NOW)
             assert store.get(f"{place}/keys") is None
 
-    def test_a_commit_touches_each_name_once(self) -> None:
+    def test_commit_touches_each_name_once(self) -> None:
         store = self.new([b"e"], [PutNew(PROFILE, b"a")])
         version = version_of(store, PROFILE)
         twice: list[list[Effect]] = [

@@ -48,7 +48,7 @@ class Leaving(Suite):
             self.backend().open(self.elsewhere())
 
     @only(copies=True)
-    def test_a_copy_is_not_made_over_another_store(self) -> None:
+    def test_copy_is_not_made_over_another_store(self) -> None:
         self.new([b"e"], [PutNew(line(1), b"a")])
         copy = self.copied()
         copy.commit([b"e"], [PutNew(line(2), b"own")], NOW)
@@ -56,7 +56,7 @@ class Leaving(Suite):
             self.backend().copy(self.location(), self.elsewhere())
 
     @only(copies=True)
-    def test_a_copy_holds_everything_and_goes_its_own_way(self) -> None:
+    def test_copy_holds_everything_and_goes_its_own_way(self) -> None:
         store = self.new([b"made"], [PutNew(line(1), b"a"), PutNew(line(2), b"b")])
         store.commit([b"e"], [Delete(line(2), version_of(store, line(2)))], NOW + 1)
         store.put_if_absent(DERIVED + "x", b"x")
@@ -69,7 +69,7 @@ class Leaving(Suite):
             store.commit([b"ours"], [PutNew(line(4), b"o")], NOW + 2)
 
     @only(copies=True)
-    def test_a_copy_says_how_far_it_is(self) -> None:
+    def test_copy_says_how_far_it_is(self) -> None:
         self.new([b"e"], [PutNew(line(1), b"a")])
         told: list[tuple[int, int]] = []
         self.backend().copy(self.location(), self.elsewhere(), lambda done, whole: told.append((done, whole)))
@@ -78,7 +78,7 @@ class Leaving(Suite):
         assert told[-1][0] == told[-1][1]
 
     @only(copies=True, is_whole=True)
-    def test_a_copy_made_while_others_write_is_of_one_moment(self) -> None:
+    def test_copy_made_while_others_write_is_of_one_moment(self) -> None:
         store = self.new()
         first = threading.Event()
         done = threading.Event()
@@ -121,7 +121,7 @@ class Leaving(Suite):
         store.close()
         store.close()
 
-    def test_a_closed_store_answers_nothing(self) -> None:
+    def test_closed_store_answers_nothing(self) -> None:
         store = self.new([b"e"], [PutNew(line(1), b"a")])
         scope = store.scope(line(1))
         store.close()

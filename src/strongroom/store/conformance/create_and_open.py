@@ -32,12 +32,12 @@ from strongroom.store.conformance.suite import Suite, only
 class Opening(Suite):
     # Creating and opening.
 
-    def test_a_store_says_what_it_promises(self) -> None:
+    def test_store_says_what_it_promises(self) -> None:
         store = self.new()
         assert store.is_whole is self.is_whole
         assert store.is_distant in (True, False)
 
-    def test_a_new_store_holds_exactly_its_first_commit(self) -> None:
+    def test_new_store_holds_exactly_its_first_commit(self) -> None:
         store = self.new([b"made"], [PutNew(FORMAT, b"1"), PutNew("vault/secrets", b"2")])
         assert look(store) == [store.get(FORMAT), store.get("vault/secrets")]
         assert body_of(store, FORMAT) == b"1"
@@ -45,16 +45,16 @@ class Opening(Suite):
         assert first == (0, merkle_log.leaf_hash(b"made"), b"made")
         assert not (more and store.is_whole), "only a store whose entries are intents may say that it was done"
 
-    def test_a_place_with_a_store_is_not_made_into_another(self) -> None:
+    def test_place_with_a_store_is_not_made_into_another(self) -> None:
         store = self.new([b"first"], [PutNew(FORMAT, b"1")])
         with unchanged(store), refused(VaultExists):
             self.new([b"second"], [PutNew(FORMAT, b"2")])
 
-    def test_a_place_without_a_store_is_missing(self) -> None:
+    def test_place_without_a_store_is_missing(self) -> None:
         with refused(VaultMissing):
             self.unauthenticated()
 
-    def test_a_creation_that_fails_leaves_no_store(self) -> None:
+    def test_creation_that_fails_leaves_no_store(self) -> None:
         with refused(Lost, VaultExists):
             self.new([b"made"], [PutNew(FORMAT, b"1"), Expect("vault/secrets", 5)])
         with refused(VaultMissing):

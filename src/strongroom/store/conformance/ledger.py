@@ -12,7 +12,7 @@ from strongroom.store.conformance.suite import Suite, only
 class Ledger(Suite):
     # The log.
 
-    def test_the_head_is_the_tree_over_all_entries(self) -> None:
+    def test_head_is_the_tree_over_all_entries(self) -> None:
         store = self.new()
         written = [b"made"]
         for count in (0, 1, 1, 2, 3, 0, 7, 1):
@@ -39,7 +39,7 @@ class Ledger(Suite):
         for start, stop in ((0, 0), (5, 5), (5, 4), (2500, 2600)):
             assert list(store.entries(start, stop)) == []
 
-    def test_an_entry_comes_back_byte_for_byte(self) -> None:
+    def test_entry_comes_back_byte_for_byte(self) -> None:
         entries = [b"", b"\0", bytes(range(256)), b"\xff" * 65_535]
         store = self.new(entries)
         assert [entry for _, _, entry in store.entries(0, 4)] == entries
@@ -60,19 +60,19 @@ class Ledger(Suite):
         assert merkle_log.tree_hash(leaf for _, leaf, _ in store.entries(0, 7)) == self.root(store)
 
     @only(archives=False)
-    def test_a_log_that_is_not_archived_refuses_and_keeps_everything(self) -> None:
+    def test_log_that_is_not_archived_refuses_and_keeps_everything(self) -> None:
         store = self.new([b"%d" % number for number in range(6)])
         with unchanged(store), refused(StoreUnavailable):
             store.archive(4)
 
     # The clock.
 
-    def test_a_clock_far_behind_is_refused(self) -> None:
+    def test_clock_far_behind_is_refused(self) -> None:
         store = self.new([b"e"], [], NOW)
         with unchanged(store), refused(ClockBehind):
             store.commit([b"e"], [PutNew(line(1), b"")], NOW - self.clock_leeway - 1)
 
-    def test_a_clock_within_the_leeway_does_not_turn_the_log_back(self) -> None:
+    def test_clock_within_the_leeway_does_not_turn_the_log_back(self) -> None:
         store = self.new([b"e"], [], NOW)
         store.commit([b"e"], [], NOW - self.clock_leeway)
         assert store.head().time == NOW
@@ -81,7 +81,7 @@ class Ledger(Suite):
         with refused(ClockBehind):
             store.commit([b"e"], [], NOW - self.clock_leeway)
 
-    def test_an_accepted_clock_is_the_latest(self) -> None:
+    def test_accepted_clock_is_the_latest(self) -> None:
         store = self.new([b"e"], [], NOW)
         early = NOW - 10 * self.clock_leeway
         store.commit([b"e"], [], early, accept_clock=True)

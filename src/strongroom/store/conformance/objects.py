@@ -33,26 +33,26 @@ from strongroom.store.conformance.suite import Suite
 class Objects(Suite):
     # Objects.
 
-    def test_a_name_never_used_is_none(self) -> None:
+    def test_name_never_used_is_none(self) -> None:
         store = self.new([b"e"], [PutNew(line(1), b"x"), PutNew(standing(1), b"x"), PutNew(cap(1), b"x")])
         for name in (line(2), line(1, BOBS), standing(2), cap(2), f"{ALICE}/keys", line(1)[:-1]):
             assert store.get(name) is None
 
-    def test_an_object_comes_back_byte_for_byte(self) -> None:
+    def test_object_comes_back_byte_for_byte(self) -> None:
         bodies = [b"", b"\0", bytes(range(256)), b"\xff" * (1 << 20)]
         effects = [PutNew(line(number), body) for number, body in enumerate(bodies)]
         store = self.new([b"e"], effects)
         assert [body_of(store, effect.name) for effect in effects] == bodies
         assert [thing.body for thing in store.list(f"{TRAVEL}lines/")] == bodies
 
-    def test_an_empty_body_is_no_tombstone(self) -> None:
+    def test_empty_body_is_no_tombstone(self) -> None:
         store = self.new([b"e"], [PutNew(PROFILE, b"")])
         assert body_of(store, PROFILE) == b""
         assert [one.body for one in followed(store, store.scope(PROFILE), 0) if one.name == PROFILE] == [b""]
         store.commit([b"e"], [Swap(PROFILE, b"2", version_of(store, PROFILE))], NOW)
         assert body_of(store, PROFILE) == b"2"
 
-    def test_a_list_is_in_name_order_and_holds_tombstones(self) -> None:
+    def test_list_is_in_name_order_and_holds_tombstones(self) -> None:
         names = [line(3), line(1), line(4), line(2)]
         store = self.new([b"e"], [PutNew(name, name.encode()) for name in names])
         store.commit([b"e"], [Delete(line(2), version_of(store, line(2)))], NOW)
@@ -74,7 +74,7 @@ class Objects(Suite):
         assert [thing.body for thing in store.names(TRAVEL)] == [b"", None, b""]
         assert [thing.body for thing in store.names("vault/caps/")] == [b"", None]
 
-    def test_a_prefix_means_its_own_letters_and_no_others(self) -> None:
+    def test_prefix_means_its_own_letters_and_no_others(self) -> None:
         names = ["vault/revoked/ab1", "vault/revoked/aB1", "vault/revoked/a_1", "vault/standing/ab1"]
         store = self.new([b"e"], [PutNew(name, b"") for name in names])
         asked = {

@@ -29,7 +29,7 @@ from strongroom.store.conformance.suite import Suite, only
 
 
 class Purging(Suite):
-    def test_a_deleted_name_stays_taken_for_ever(self) -> None:
+    def test_deleted_name_stays_taken_for_ever(self) -> None:
         for name in (line(1), standing(1), cap(1)):
             store = self.new([b"e"], [PutNew(name, b"a")]) if name == line(1) else self.another()
             if store.get(name) is None:
@@ -47,7 +47,7 @@ class Purging(Suite):
                     with unchanged(one), lost(name):
                         one.commit([b"e"], [effect], NOW)
 
-    def test_a_purge_removes_names_and_tombstones_below_its_prefix_only(self) -> None:
+    def test_purge_removes_names_and_tombstones_below_its_prefix_only(self) -> None:
         inside = [line(1), line(2), PROFILE, DERIVED + "x"]
         outside = [f"{ALICE}/keys", line(1, WORK), f"{BOB}/keys", line(1, BOBS), standing(1), cap(1)]
         store = self.new([b"e"], [PutNew(name, b"x") for name in [*inside, *outside]])
@@ -58,7 +58,7 @@ class Purging(Suite):
             assert [body_of(one, name) for name in outside] == [b"x"] * 6
             assert list(one.list(TRAVEL)) == list(one.names(TRAVEL)) == []
 
-    def test_a_purge_of_an_actor_leaves_nothing_of_it(self) -> None:
+    def test_purge_of_an_actor_leaves_nothing_of_it(self) -> None:
         inside = [f"{ALICE}/keys", line(1), PROFILE, line(1, WORK), DERIVED + "x"]
         store = self.new([b"e"], [PutNew(name, b"x") for name in [*inside, f"{BOB}/keys", line(1, BOBS)]])
         store.commit([b"e"], [PutNew(standing(1), b""), Purge(TRAVEL)], NOW)
@@ -67,7 +67,7 @@ class Purging(Suite):
             assert names_of(look(one)) == [f"{BOB}/keys", line(1, BOBS), FORMAT, standing(1), standing(2)]
             assert [one.get(name) for name in inside] == [None] * 5
 
-    def test_a_purge_of_derived_data_leaves_what_it_was_derived_from(self) -> None:
+    def test_purge_of_derived_data_leaves_what_it_was_derived_from(self) -> None:
         names = [DERIVED + "x", DERIVED + "y", line(1), WORK + "derived/x"]
         store = self.new([b"e"], [PutNew(name, b"x") for name in names])
         store.commit([b"e"], [PutNew(line(2), b""), Purge(DERIVED)], NOW)
@@ -75,7 +75,7 @@ class Purging(Suite):
             assert [body_of(one, name) for name in names] == [None, None, b"x", b"x"]
             assert one.get(DERIVED + "x") is None
 
-    def test_a_purged_name_can_be_used_again_at_another_version(self) -> None:
+    def test_purged_name_can_be_used_again_at_another_version(self) -> None:
         names = [f"{ALICE}/keys", line(1)]
         store = self.new([b"e"], [PutNew(name, b"old") for name in names])
         versions = [version_of(store, name) for name in names]
@@ -86,7 +86,7 @@ class Purging(Suite):
             assert [body_of(one, name) for name in names] == [b"new", b"new"]
             assert all(version_of(one, name) != before for name, before in zip(names, versions, strict=True))
 
-    def test_a_purge_shows_by_what_announces_it(self) -> None:
+    def test_purge_shows_by_what_announces_it(self) -> None:
         store = self.new([b"e"], [PutNew(f"{ALICE}/keys", b""), PutNew(line(1), b"")])
         other = self.another()
         assert other.get(line(1)) is not None
@@ -101,14 +101,14 @@ class Purging(Suite):
             assert list(one.names(f"{ALICE}/")) == []
 
     @only(is_whole=True)
-    def test_a_purge_is_no_change_by_itself(self) -> None:
+    def test_purge_is_no_change_by_itself(self) -> None:
         store = self.new([b"e"], [PutNew(f"{ALICE}/keys", b""), PutNew(line(1), b"")])
         seen = store.version()
         done = store.commit([b"e"], [PutNew(standing(1), b""), Purge(f"{ALICE}/")], NOW)
         assert store.changes(seen) == [Object(standing(1), done.version, b"")]
         assert store.version() == done.version > seen
 
-    def test_a_purge_that_nothing_announces_is_refused(self) -> None:
+    def test_purge_that_nothing_announces_is_refused(self) -> None:
         store = self.new([b"e"], [PutNew(line(1), b"x"), PutNew(standing(1), b"")])
         seen = version_of(store, standing(1))
         alone: list[list[Effect]] = [
@@ -120,7 +120,7 @@ class Purging(Suite):
             with unchanged(store), refused(ValueError):
                 store.commit([b"e"], effects, NOW)
 
-    def test_a_purge_of_what_the_same_commit_changes_is_refused(self) -> None:
+    def test_purge_of_what_the_same_commit_changes_is_refused(self) -> None:
         store = self.new([b"e"], [PutNew(PROFILE, b"x")])
         version = version_of(store, PROFILE)
         for effect in (PutNew(line(1), b""), Swap(PROFILE, b"", version), Delete(PROFILE, version)):

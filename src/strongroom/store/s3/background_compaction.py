@@ -17,7 +17,7 @@ AGAIN = 60.0
 SOON = 15.0
 """The same for an actor with more unpacked lines than a page of a list, which slow every get down."""
 _MANY = 512
-"""Unpacked lines from which SOON applies."""
+"""SOON applies to actors with at least this many unpacked lines."""
 _WAITING = 256
 _PATIENCE = 15.0
 

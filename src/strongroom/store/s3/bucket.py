@@ -42,7 +42,7 @@ _DELETE_PAUSES = (0.05, 0.2, 0.8)
 """Seconds between attempts to delete what a server has deleted only in part."""
 _IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
-"""A condition did not hold, or the server reported a conflict: both may be an AlreadyExistsError."""
+"""Raised when a condition did not hold. An AlreadyExistsError can also mean a conflict, which is to be retried."""
 _CONFLICT = "409 Conflict"
 
 

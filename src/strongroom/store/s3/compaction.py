@@ -59,7 +59,7 @@ LOOSE = 128
 """Single lines in one shelf that make a pass worthwhile."""
 _TRIES = 4
 _AT_MOST = 64
-"""Most new packs in one pass. The rest is left for the next."""
+"""Maximum number of new packs in one pass. The rest is left for the next."""
 _AT_ONCE = 16
 """Concurrent requests. Few, because foreground reads use the same threads."""
 _EMPTY = hashlib.md5(b"", usedforsecurity=False).hexdigest()
@@ -250,11 +250,11 @@ class Compactor:
         if held.keys() != records.keys() or any(
             held[name] != one and held[name].body is not None for name, one in records.items()
         ):
-            raise Tampered("a pack does not read back as it was written", hint="nothing was deleted")
+            raise Tampered("a pack was not returned as it was written", hint="nothing was deleted")
 
 
 def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:
-    """Whether a forget has died between its burial and its end."""
+    """Whether a forget was interrupted after it wrote its tombstones and before it replaced the lines."""
     buried = [pack.records for pack in held.values() if all(one.body is None for one in pack.records.values())]
     for name in {name for records in buried for name in records}:
         known = view.objects.get(name)

@@ -12,9 +12,9 @@ from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
 SMALL = 16
 """Small packs in one shelf, burials among them, that make a pass worthwhile."""
 LARGE = 1 << 18
-"""Bytes from which a line is not packed."""
+"""Lines of this many bytes or more are not packed."""
 BYTES = 1 << 23
-"""Most bytes of bodies in one pack."""
+"""Maximum number of bytes of bodies in one pack."""
 
 
 class NamespaceCensus(NamedTuple):

@@ -105,7 +105,7 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
     except ValueError:
         is_address = False
     if not is_address or " " in endpoint or parts.query:
-        raise InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL") from None
+        raise InvalidRequest("the endpoint is not a plain http or https address", hint="set AWS_ENDPOINT_URL") from None
     allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
     if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname or ""):
         raise InvalidRequest(

@@ -113,7 +113,7 @@ def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
     if not raw:
         return None
     if not raw.startswith(_FRAME):
-        raise Tampered(f"{name} in the bucket is not framed as one of ours")
+        raise Tampered(f"{name} in the bucket does not begin as Strongroom's objects do")
     return raw[1:]
 
 

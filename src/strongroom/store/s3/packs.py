@@ -18,9 +18,9 @@ from strongroom.store import Version
 from strongroom.store.s3.object_names import UNREADABLE
 
 MOST = 1024
-"""Most bodies in one pack."""
+"""Maximum number of bodies in one pack."""
 MOST_GONE = 64 * MOST
-"""Most tombstones in one pack, of some 40 bytes each."""
+"""Maximum number of tombstones in one pack, of some 40 bytes each."""
 LARGEST = 1 << 25
 """Largest pack that we write, in bytes. A larger one is not even read."""
 CLAIM_SIZE = 21
@@ -86,7 +86,11 @@ _rows = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
 def decode_pack(shelf: str, body: bytes, etag: str) -> Pack:
     try:
         if not body.startswith(_PACK):
-            raise Tampered(f"a pack of {shelf} is none", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                f"an object stored as a pack of {shelf} is not a pack", hint="vault.audit.verify() names what is wrong"
+            )
         return Pack(etag, {shelf + name: Record(version, held) for name, version, held in _rows(body[len(_PACK) :])})
     except UNREADABLE:
-        raise Tampered(f"a pack of {shelf} does not read", hint="vault.audit.verify() names what is wrong") from None
+        raise Tampered(
+            f"a pack of {shelf} cannot be decoded", hint="vault.audit.verify() names what is wrong"
+        ) from None

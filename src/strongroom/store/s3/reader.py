@@ -26,7 +26,7 @@ from strongroom.store.s3.rollback_guard import Pasts
 VIEWS = 4096
 """Most actors in view at once."""
 _BYTES = 256 * 1024 * 1024
-"""Most bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
+"""Maximum number of bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
 _TRIES = 8
 T = TypeVar("T")
 

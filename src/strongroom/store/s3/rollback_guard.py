@@ -15,7 +15,7 @@ from strongroom.store import Version
 from strongroom.store.s3.object_names import Table
 
 NAMES = 4096
-"""Most objects with remembered versions, for each part."""
+"""Maximum number of objects with remembered versions, for each part."""
 VERSIONS = 16
 """Most remembered versions of each object."""
 PASTS = 16_384

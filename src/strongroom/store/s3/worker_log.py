@@ -29,7 +29,7 @@ from strongroom.store.s3.bucket import Bucket, NameTaken
 WITHIN = 1.0
 """Seconds from an effect until its `done` is written, if no other bundle comes before; then between attempts."""
 _MOST_RUNS = 1000
-"""Most runs that one entry names, so that it fits an entry's size."""
+"""Maximum number of runs that one entry names, so that it fits an entry's size."""
 _NUMBER = re.compile(r"[0-9]{12}")
 _ENDLESS = 1 << 62
 _decode = msgspec.msgpack.Decoder(LogBundle).decode

@@ -104,7 +104,7 @@ class MigrationOrigin:
             raise changed_meanwhile()
 
     def set_aside(self) -> None:
-        """Move checkpoints of an earlier log in the target's kind of place aside: the new log does not continue it."""
+        """Rename the file with checkpoints of an earlier log, which the moved log does not continue."""
         if (before := self.seen.read()) is not None:
             Witness(self.seen.path.with_name(f"{self.seen.path.name}.before-migrate")).keep(before)
             self.seen.clear()

@@ -55,25 +55,25 @@ def look(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> st
 
 @pytest.mark.requirement("hermes-hook-check-arguments")
 @pytest.mark.parametrize(("tool", "arguments"), rows("tool_calls", "block"))
-def test_a_labelled_call_is_blocked(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
+def test_labelled_call_is_blocked(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
     assert look(tool, arguments, guarded) is not None
 
 
 @pytest.mark.requirement("hermes-hook-check-arguments")
 @pytest.mark.parametrize(("tool", "arguments"), [row for name in LATER for row in rows(name, "block")])
-def test_a_variation_is_blocked(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
+def test_variation_is_blocked(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
     assert look(tool, arguments, guarded) is not None
 
 
 @pytest.mark.requirement("hermes-hook-check-ordinary")
 @pytest.mark.parametrize(("tool", "arguments"), rows("tool_calls", "allow"))
-def test_a_labelled_ordinary_call_passes(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
+def test_labelled_ordinary_call_passes(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
     assert look(tool, arguments, guarded) is None
 
 
 @pytest.mark.requirement("hermes-hook-check-ordinary")
 @pytest.mark.parametrize(("tool", "arguments"), [row for name in LATER for row in rows(name, "allow")])
-def test_an_ordinary_variation_passes(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
+def test_ordinary_variation_passes(tool: str, arguments: dict[str, Any], guarded: list[GuardedPath]) -> None:
     assert look(tool, arguments, guarded) is None
 
 
@@ -108,7 +108,7 @@ def test_an_ordinary_variation_passes(tool: str, arguments: dict[str, Any], guar
         "\ud800/x",
     ],
 )
-def test_an_unfinished_command_breaks_nothing(command: str, guarded: list[GuardedPath]) -> None:
+def test_unfinished_command_breaks_nothing(command: str, guarded: list[GuardedPath]) -> None:
     assert look("terminal", {"command": command}, guarded) is None
 
 
@@ -147,7 +147,7 @@ def test_more_than_can_be_looked_at_is_blocked(key: str, guarded: list[GuardedPa
         "texts",
     ],
 )
-def test_what_would_multiply_is_blocked_and_not_worked_out(
+def test_multiplying_expansion_is_blocked_and_not_worked_out(
     arguments: dict[str, Any], guarded: list[GuardedPath]
 ) -> None:
     assert look("terminal", arguments, guarded) == argument_check.TOO_MUCH

@@ -23,14 +23,14 @@ from strongroom.hermes.provider.provider_home import HomeView, ProviderHome, mil
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis, NewLine
 from tests.hermes.provider.conftest import DM, OWNER, SCOPE, TRIP, Served, Wired, say
-from tests.hermes.provider.findings import ALICE, BOB, BOBS, both_wait, said, undo
+from tests.hermes.provider.people import ALICE, BOB, BOBS, both_wait, said, undo
 
 # One person's erasure.
 
 
 @pytest.mark.requirement("hermes-erased")
 @pytest.mark.parametrize("cap", ["same", "renewed"])
-def test_an_erased_persons_waiting_turns_go_and_those_of_the_others_are_delivered(remote: Served, cap: str) -> None:
+def test_erased_persons_waiting_turns_go_and_those_of_the_others_are_delivered(remote: Served, cap: str) -> None:
     say(remote.agent("a", **DM), "Alice flies to Rome")
     both_wait(remote)
     remote.vault.erase(ALICE)
@@ -44,7 +44,7 @@ def test_an_erased_persons_waiting_turns_go_and_those_of_the_others_are_delivere
 
 
 @pytest.mark.requirement("hermes-erased")
-def test_what_an_erased_person_took_back_holds_up_nobody(remote: Served) -> None:
+def test_undo_of_an_erased_person_holds_up_nobody(remote: Served) -> None:
     alice = remote.agent("s1", **DM)
     say(alice, "Alice flies to Rome")
     remote.stop()
@@ -57,7 +57,7 @@ def test_what_an_erased_person_took_back_holds_up_nobody(remote: Served) -> None
 
 
 @pytest.mark.requirement("hermes-erased")
-def test_what_an_erased_person_says_is_not_left_in_the_spool(either: Wired) -> None:
+def test_words_of_an_erased_person_are_not_left_in_the_spool(either: Wired) -> None:
     agent = either.agent("a", **DM)
     say(agent, "Alice flies to Rome")
     either.vault.erase(ALICE)
@@ -69,7 +69,7 @@ def test_what_an_erased_person_says_is_not_left_in_the_spool(either: Wired) -> N
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_revoked_cap_of_the_runtime_costs_nobody_a_waiting_turn(remote: Served) -> None:
+def test_revoked_cap_of_the_runtime_costs_nobody_a_waiting_turn(remote: Served) -> None:
     both_wait(remote)
     runtime_cap.revoke(remote.vault, cap_file.read(remote.cap))
     say(remote.agent("b", **BOBS), "hello")
@@ -81,7 +81,7 @@ def test_a_revoked_cap_of_the_runtime_costs_nobody_a_waiting_turn(remote: Served
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_new_cap_that_comes_between_refusal_and_question_costs_no_turn(
+def test_new_cap_that_comes_between_refusal_and_question_costs_no_turn(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent("a", **DM)
@@ -125,7 +125,7 @@ def _every(kind: type[StrongroomError] = StrongroomError) -> Iterator[type[Stron
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_waiting_turn_is_set_aside_only_for_what_is_wrong_with_itself(
+def test_waiting_turn_is_set_aside_only_for_what_is_wrong_with_itself(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_wait(remote)
@@ -159,7 +159,7 @@ def _refused_with(error: type[StrongroomError], remote: Served, monkeypatch: pyt
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_cap_that_was_narrowed_for_a_while_makes_one_person_wait_and_not_the_others(
+def test_cap_that_was_narrowed_for_a_while_makes_one_person_wait_and_not_the_others(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_wait(remote)
@@ -178,7 +178,7 @@ def test_a_cap_that_was_narrowed_for_a_while_makes_one_person_wait_and_not_the_o
     assert (remote.waiting(), said(remote, ALICE)) == (0, ["Alice flies to Oslo"])
 
 
-def test_a_persons_undo_does_not_overtake_their_turns_that_have_to_wait(tmp_path: Path) -> None:
+def test_persons_undo_does_not_overtake_their_turns_that_have_to_wait(tmp_path: Path) -> None:
     held = Spool(tmp_path, 1 << 20)
     held.add(Actor(ALICE), b"one", Millis(1))
     held.add_forgetting(Actor(ALICE), ["an id"], Millis(2))
@@ -195,7 +195,7 @@ def test_a_persons_undo_does_not_overtake_their_turns_that_have_to_wait(tmp_path
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_a_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     later: list[Callable[[], object]] = []
     agent = remote.agent()
     remote.stop()
@@ -213,7 +213,7 @@ def test_a_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: py
 
 
 @pytest.mark.parametrize("suffix", [".turn", ".forget"])
-def test_what_a_killed_process_left_half_written_is_tidied_away(tmp_path: Path, suffix: str) -> None:
+def test_half_written_file_of_a_killed_process_is_tidied_away(tmp_path: Path, suffix: str) -> None:
     held = Spool(tmp_path, 1 << 20)
     held.add(Actor(ALICE), b"one", Millis(1))
     half = tmp_path / f".{'0' * 26}-{'a' * 16}{suffix}-x1y2z3"
@@ -224,7 +224,7 @@ def test_what_a_killed_process_left_half_written_is_tidied_away(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("suffix", [".turn", ".forget"])
-def test_what_a_process_that_lives_is_writing_is_left_alone(tmp_path: Path, suffix: str) -> None:
+def test_half_written_file_of_a_living_process_is_left_alone(tmp_path: Path, suffix: str) -> None:
     other = Spool(tmp_path, 1 << 20)
     draft = other.draft(Actor(ALICE), b"one", Millis(1))
     half = tmp_path / f".{draft.stem}{suffix}-x1y2z3"
@@ -261,7 +261,7 @@ def test_nothing_that_lies_in_the_spool_holds_up_a_turn(remote: Served, odd: str
 
 
 @pytest.mark.requirement("hermes-spool")
-def test_what_was_set_aside_is_tried_again_when_the_home_is_wired_anew(wired: Wired) -> None:
+def test_turns_set_aside_are_tried_again_when_the_home_is_wired_anew(wired: Wired) -> None:
     actor = Actor(OWNER)
     lines = (NewLine(text=TRIP, namespace="travel", id=str(ULID())),)
     spool = wired.home.parts.spool
@@ -290,7 +290,7 @@ def test_only_what_speaks_of_a_cap_is_over_when_the_home_is_wired_anew(wired: Wi
 
 
 @pytest.mark.requirement("hermes-never-silent")
-def test_a_spool_that_cannot_be_read_is_said_and_nothing_is_set_aside(
+def test_spool_that_cannot_be_read_is_said_and_nothing_is_set_aside(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_wait(remote)
@@ -312,7 +312,7 @@ def test_a_spool_that_cannot_be_read_is_said_and_nothing_is_set_aside(
 
 
 @pytest.mark.requirement("hermes-durable")
-def test_the_draft_of_a_turn_that_could_not_be_kept_is_delivered_later(
+def test_draft_of_a_turn_that_could_not_be_kept_is_delivered_later(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()
@@ -336,7 +336,7 @@ def test_the_draft_of_a_turn_that_could_not_be_kept_is_delivered_later(
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_undo_while_the_server_is_away_outlasts_the_process(remote: Served) -> None:
+def test_undo_while_the_server_is_away_outlasts_the_process(remote: Served) -> None:
     agent = remote.agent()
     say(agent, "one")
     say(agent, TRIP)
@@ -352,7 +352,7 @@ def test_an_undo_while_the_server_is_away_outlasts_the_process(remote: Served) -
 
 
 @pytest.mark.requirement("hermes-spool-sealed")
-def test_what_waits_to_be_forgotten_says_nothing(remote: Served) -> None:
+def test_waiting_undo_holds_no_text(remote: Served) -> None:
     agent = remote.agent()
     say(agent, TRIP)
     ids = {hit.id for hit in remote.lines()}
@@ -366,7 +366,7 @@ def test_what_waits_to_be_forgotten_says_nothing(remote: Served) -> None:
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_undo_that_waits_takes_nothing_of_what_is_said_after_it(remote: Served) -> None:
+def test_undo_that_waits_takes_nothing_of_what_is_said_after_it(remote: Served) -> None:
     agent = remote.agent()
     say(agent, TRIP)
     remote.stop()
@@ -381,7 +381,7 @@ def test_an_undo_that_waits_takes_nothing_of_what_is_said_after_it(remote: Serve
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_an_undo_that_cannot_be_written_down_is_done_with_a_later_turn(
+def test_undo_that_cannot_be_written_down_is_done_with_a_later_turn(
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = remote.agent()

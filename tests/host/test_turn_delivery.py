@@ -1,4 +1,4 @@
-"""What an attacker and a new user of the host found, each as it must be."""
+"""A turn on its way to the provider: its name, its home, and what hangs, forks or ends meanwhile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from strongroom.errors import InvalidRequest, JournalUnavailable
-from strongroom.host import AgentSession, Host, MemoryProvider, Recovered, User, home_paths
-from strongroom.host.cache.settings_fingerprint import fingerprint
-from strongroom.host.turn_journal.journal import Journal
-from strongroom.host.turn_journal.record_format import Turn
-from tests.host.doubles import PATIENCE, SHORT, Held, Recorder, Seen, hosted, session
+from strongroom.errors import InvalidRequest
+from strongroom.host import AgentSession, Host, MemoryProvider, Recovered
+from tests.host.doubles import PATIENCE, SHORT, Held, Recorder, hosted, session
 
 KEY = bytes(32)
 
@@ -84,7 +81,7 @@ def test_turns_of_a_home_that_was_moved_go_to_its_new_place(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp_path: Path) -> None:
+def test_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp_path: Path) -> None:
     home = tmp_path / "home"
     left_waiting(tmp_path, home, "yes", "yes")
     journal = next((home / "memory-journal").glob("*.journal"))
@@ -99,7 +96,7 @@ def test_a_turn_has_one_name_however_often_it_comes_and_equal_words_have_two(tmp
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_the_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -> None:
+def test_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Host(home, Scribe, keys=tmp_path / "keys") as host:
         memory = host.manager(session())
@@ -110,7 +107,7 @@ def test_the_name_of_a_turn_is_the_same_live_and_after_a_crash(tmp_path: Path) -
 
 
 @pytest.mark.requirement("host-faults-isolated", "host-sync-durable")
-def test_a_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Asynchronous(Scribe):
         async def sync_turn(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
             """Nobody awaits it."""
@@ -125,7 +122,7 @@ def test_a_provider_with_asynchronous_hooks_loses_no_turn(tmp_path: Path, caplog
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_a_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: Path) -> None:
+def test_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: Path) -> None:
     home = tmp_path / "home"
     host = Host(home, Scribe, keys=tmp_path / "keys")
     memory = host.manager(session())
@@ -150,7 +147,7 @@ def test_a_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: P
 
 
 @pytest.mark.requirement("host-shutdown-bounded")
-def test_a_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp_path: Path) -> None:
+def test_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp_path: Path) -> None:
     provider = Held(("sync_turn",))
     host = Host(tmp_path / "home", lambda: provider, keys=tmp_path / "keys")
     for number in range(20):
@@ -165,65 +162,7 @@ def test_a_provider_that_hangs_on_every_old_turn_leaves_the_host_its_threads(tmp
     provider.release.set()
 
 
-@pytest.mark.requirement("cache-two-users")
-def test_two_halves_of_a_pair_are_not_the_sign_they_would_make() -> None:
-    whole, halves = User("\U0001f600"), User("\ud83d\ude00")
-    assert fingerprint([whole.id], KEY) != fingerprint([halves.id], KEY)
-
-
-def test_an_id_of_one_kind_is_never_the_same_id_of_another(tmp_path: Path) -> None:
-    known: list[dict[str, Any]] = [
-        {"user_id": "7"},
-        {"user_id": "9", "user_id_alt": "7"},
-        {"gateway_session_key": "7"},
-        {"chat_id": "7"},
-        {"chat_id": "7", "chat_type": "group"},
-        {"gateway_session_key": "7", "chat_type": "group"},
-        {"chat_type": "group"},
-    ]
-    homes = [home_paths.builtin(tmp_path, AgentSession("s", **one)) for one in known]
-    assert len({*homes, tmp_path / "memories"}) == len(known) + 1
-    assert home_paths.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes
-
-
-@pytest.mark.requirement("host-fenced-once")
-def test_what_was_shown_is_in_no_message_that_is_kept(tmp_path: Path) -> None:
-    seen = Seen()
-    with hosted(tmp_path, Recorder(seen, answers={"prefetch": "old line"})) as host:
-        memory = host.manager(session())
-        shown = memory.prefetch("q")
-        memory.sync_turn(f"q\n\n{shown}", shown, messages=[{"role": "user", "content": f"q\n\n{shown}"}])
-        memory.end()
-    ((user, assistant), keywords) = seen.of("sync_turn")[0]
-    assert (user, keywords["messages"]) == ("q", [{"role": "user", "content": "q\n\n"}])
-    assert "old line" not in assistant
-
-
-@pytest.mark.requirement("host-sync-durable")
-def test_after_a_sync_that_failed_nothing_of_it_is_acknowledged_and_the_rest_is_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def turn(user: str) -> Turn:
-        return Turn("p", "s", {}, user, "a", "s")
-
-    journal = Journal(tmp_path / "journal", KEY, "run1", 1 << 20)
-    journal.append(turn("kept"))
-    file = os.stat(journal._path).st_ino
-    with monkeypatch.context() as patch:
-
-        def fail(_: int) -> None:
-            raise OSError(5, "Input/output error")
-
-        patch.setattr(os, "fdatasync", fail)
-        with pytest.raises(JournalUnavailable):
-            journal.append(turn("lost"))
-    journal.append(turn("next"))
-    assert os.stat(journal._path).st_ino != file  # the pages of the old one are not to be trusted
-    assert len(journal) == 2
-    journal.close()
-
-
-def test_a_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_are_refused(tmp_path: Path) -> None:
+def test_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
         Host(tmp_path / "home", Scribe(), keys=tmp_path / "keys")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest):
@@ -233,7 +172,7 @@ def test_a_session_without_an_id_an_object_for_a_factory_and_keys_in_the_home_ar
 
 
 @pytest.mark.parametrize("odd", [None, ["text"], 7])
-def test_a_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any) -> None:
+def test_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any) -> None:
     with hosted(tmp_path, Recorder()) as host:
         memory = host.manager(session())
         for call in (
@@ -246,7 +185,7 @@ def test_a_turn_that_is_no_text_is_refused_with_a_hint(tmp_path: Path, odd: Any)
             assert refused.value.hint
 
 
-def test_a_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with hosted(tmp_path, Recorder()) as host:
         memory = host.manager(session())
         memory.end()
@@ -254,7 +193,7 @@ def test_a_turn_after_the_end_is_said_in_the_log(tmp_path: Path, caplog: pytest.
     assert "after the end" in caplog.text
 
 
-def test_a_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Host("home", Scribe, keys="keys") as host:
         memory = host.manager(session())
@@ -265,7 +204,7 @@ def test_a_relative_home_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.requirement("host-threads-bounded")
-def test_what_waits_for_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_queue_of_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     provider = Held(("sync_turn",))
     with hosted(tmp_path, provider, SHORT) as host:
         memory = host.manager(session())
@@ -278,7 +217,7 @@ def test_what_waits_for_a_provider_that_hangs_is_bounded(tmp_path: Path, caplog:
     assert "on_delegation is skipped for it" in caplog.text
 
 
-def test_the_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     left_waiting(tmp_path, tmp_path / "home", "one", "two")
     with (
         caplog.at_level(logging.INFO, "strongroom.host"),
@@ -288,7 +227,7 @@ def test_the_log_says_how_many_turns_were_handed_over(tmp_path: Path, caplog: py
     assert "2 turns of earlier processes were handed over" in caplog.text
 
 
-def test_a_signature_that_an_object_alone_has_is_asked(tmp_path: Path) -> None:
+def test_signature_that_an_object_alone_has_is_asked(tmp_path: Path) -> None:
     def made() -> Scribe:
         provider = Scribe()
         vars(provider)["identity_signature"] = lambda: {"scribe.peer": "alice"}

@@ -1,4 +1,4 @@
-"""What the tests of findings share: two people, a chat, and what was said."""
+"""Two people, a chat, and what they say: shared by tests of the provider."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def _commits(furnished: Scene, name: str) -> tuple[int, object, object]:
 
 @pytest.mark.requirement("store-faults", "audit-closed", "audit-atomic")
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_fault_at_any_commit_leaves_all_of_it_or_nothing(furnished: Scene, name: str) -> None:
+def test_fault_at_any_commit_leaves_all_of_it_or_nothing(furnished: Scene, name: str) -> None:
     count, outcome, done = _commits(furnished, name)
     assert count > 0
     assert outcome not in UNAVAILABLE
@@ -277,7 +277,7 @@ READS = ["get", "list", "version", "changes", "head", "entries"]
 
 @pytest.mark.requirement("store-faults", "store-missing-broken")
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_read_that_fails_is_never_taken_for_an_empty_answer(furnished: Scene, name: str) -> None:
+def test_read_that_fails_is_never_taken_for_an_empty_answer(furnished: Scene, name: str) -> None:
     scene = furnished.copy()
     scene.faults.calls.clear()
     outcome = _run(scene, name)
@@ -299,7 +299,7 @@ def test_a_read_that_fails_is_never_taken_for_an_empty_answer(furnished: Scene, 
 
 
 @pytest.mark.requirement("store-faults", "put-idempotent")
-def test_a_put_that_failed_after_it_was_durable_is_a_duplicate_when_sent_again(furnished: Scene) -> None:
+def test_put_that_failed_after_it_was_durable_is_a_duplicate_when_sent_again(furnished: Scene) -> None:
     scene = furnished.copy()
     for when in (scene.faults.before, scene.faults.after):
         when("commit")
@@ -324,7 +324,7 @@ def test_nothing_is_answered_while_the_log_cannot_be_written(furnished: Scene, n
 
 
 @pytest.mark.requirement("store-faults")
-def test_a_creation_that_fails_makes_no_vault_and_one_that_was_durable_is_there() -> None:
+def test_creation_that_fails_makes_no_vault_and_one_that_was_durable_is_there() -> None:
     for after in (False, True):
         stores, keys = FakeStores(), MemoryKeys()
         (stores.faults.after if after else stores.faults.before)("create")
@@ -345,7 +345,7 @@ STEPS = st.tuples(
 @pytest.mark.requirement("store-faults", "forget-stays")
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEPS, max_size=25))
-def test_whatever_fails_what_was_acknowledged_is_there_and_what_was_forgotten_is_not(
+def test_acknowledged_lines_are_there_and_forgotten_ones_are_not_whatever_fails(
     steps: list[tuple[str, int, str]],
 ) -> None:
     scene = _TEMPLATE.copy()
@@ -419,7 +419,7 @@ def _fill(pipe: Connection, place: Place, token: str) -> None:
 
 
 @pytest.mark.requirement("bad-disk", "audit-closed", "store-faults")
-def test_a_full_disk_is_audit_unavailable_and_loses_nothing(
+def test_full_disk_is_audit_unavailable_and_loses_nothing(
     tmp_path: Path, vault: Vault, cap: Token, clock: Clock
 ) -> None:
     process = Process(_fill, Place(tmp_path / "vault", tmp_path / "keys", clock.millis), cap)
@@ -480,7 +480,7 @@ def _nothing_to_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.requirement("bad-disk", "bad-vault")
 @pytest.mark.usefixtures("_nothing_to_look_up")
-def test_a_vault_is_not_made_where_nothing_can_be_written(scratch: Path) -> None:
+def test_vault_is_not_made_where_nothing_can_be_written(scratch: Path) -> None:
     (scratch / "closed").mkdir(mode=0o555)
     for place in ("closed", "closed/deeper"):
         keys = FileKeys(scratch / "keys" / place)
@@ -493,9 +493,7 @@ def test_a_vault_is_not_made_where_nothing_can_be_written(scratch: Path) -> None
 @pytest.mark.parametrize(
     ("directory", "files"), [(0o500, 0o400), (0o500, 0o600), (0o700, 0o400), (0o700, 0o000), (0o000, 0o600)]
 )
-def test_a_vault_that_cannot_be_written_is_unavailable_and_not_missing(
-    scratch: Path, directory: int, files: int
-) -> None:
+def test_vault_that_cannot_be_written_is_unavailable_and_not_missing(scratch: Path, directory: int, files: int) -> None:
     assert _as_user(_make, scratch) == ""
     content = (scratch / "vault" / "vault.db").read_bytes()
     for path in (scratch / "vault").iterdir():
@@ -516,7 +514,7 @@ def test_a_vault_that_cannot_be_written_is_unavailable_and_not_missing(
 
 
 @pytest.mark.requirement("bad-disk", "audit-closed")
-def test_a_locked_database_is_audit_unavailable_until_it_is_free(
+def test_locked_database_is_audit_unavailable_until_it_is_free(
     tmp_path: Path, keys: FileKeys, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
@@ -587,7 +585,7 @@ def kept(tmp_path: Path, keys: FileKeys, clock: Clock) -> Kept:
 
 @pytest.mark.requirement("bad-disk", "bad-object", "store-missing-broken")
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_a_garbage_page_is_tampered_and_never_an_empty_answer(kept: Kept, step: int) -> None:
+def test_garbage_page_is_tampered_and_never_an_empty_answer(kept: Kept, step: int) -> None:
     whole = kept.file.read_bytes()
     chance = random.Random(step)
     pages = range(0, len(whole), 4096)
@@ -605,7 +603,7 @@ def test_a_garbage_page_is_tampered_and_never_an_empty_answer(kept: Kept, step: 
 
 @pytest.mark.requirement("bad-disk", "bad-object", "audit-verify")
 @pytest.mark.parametrize("flips", [60, pytest.param(4000, marks=pytest.mark.long)])
-def test_a_flipped_bit_is_refused_or_found_by_verification(kept: Kept, flips: int) -> None:
+def test_flipped_bit_is_refused_or_found_by_verification(kept: Kept, flips: int) -> None:
     whole = kept.file.read_bytes()
     chance = random.Random(flips)
     noticed = 0
@@ -621,7 +619,7 @@ def test_a_flipped_bit_is_refused_or_found_by_verification(kept: Kept, flips: in
 
 @pytest.mark.requirement("bad-disk", "store-missing-broken")
 @pytest.mark.parametrize("size", [0, 100, 4096, -4096])
-def test_a_database_cut_short_is_tampered(kept: Kept, size: int) -> None:
+def test_database_cut_short_is_tampered(kept: Kept, size: int) -> None:
     whole = kept.file.read_bytes()
     kept.restore(whole[:size])
     assert kept.look()[0] == "tampered"
@@ -685,7 +683,7 @@ def test_lines_moved_to_each_others_places_are_tampered_and_the_failure_is_logge
 
 
 @pytest.mark.requirement("bad-object", "audit-reads", "store-changes")
-def test_a_line_altered_before_another_process_saw_it_is_that_actors_failure_alone(
+def test_line_altered_before_another_process_saw_it_is_that_actors_failure_alone(
     tmp_path: Path, vault: Vault, reopen: Callable[[], Vault]
 ) -> None:
     caps = {actor: vault.mint(actor=actor, ops=ALL_OPS, namespaces=["travel"], ttl=3600) for actor in ACTORS[:2]}
@@ -709,7 +707,7 @@ def test_a_line_altered_before_another_process_saw_it_is_that_actors_failure_alo
 
 
 @pytest.mark.requirement("bad-clock")
-def test_a_clock_far_behind_is_refused_until_the_owner_accepts_it(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_clock_far_behind_is_refused_until_the_owner_accepts_it(vault: Vault, cap: Token, clock: Clock) -> None:
     memory = vault.memory(cap)
     clock.move(40)
     memory.put("later", namespace="travel")
@@ -733,7 +731,7 @@ def test_a_clock_far_behind_is_refused_until_the_owner_accepts_it(vault: Vault, 
 
 
 @pytest.mark.requirement("bad-clock")
-def test_a_clock_a_little_behind_is_no_trouble(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_clock_a_little_behind_is_no_trouble(vault: Vault, cap: Token, clock: Clock) -> None:
     clock.move(30)
     vault.memory(cap).put("later", namespace="travel")
     clock.move(-30)

@@ -16,7 +16,6 @@ from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.model import Kind, Line, LineDetails, LineId, LinkId, Millis
 
 _NO_DETAILS = LineDetails()
-_CONDITIONS = LineFilter.__struct_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,6 @@ class Selector:
             since=None if call.since is None else model.millis(call.since),
             until=None if call.until is None else model.millis(call.until),
         )
-
-    @staticmethod
-    def is_asked(call: LineFilter[Any]) -> bool:
-        """Whether a call has any of the conditions that every filtered call may have."""
-        return any(getattr(call, name) not in (None, ()) for name in _CONDITIONS)
 
     def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
         """The first `limit` matching lines after `after`, in order. The cost depends on the page, not on the shelf."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from strongroom import api, model
@@ -24,6 +25,8 @@ from strongroom.store import ANY, Stale, Version
 
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
+_conditions = attrgetter("from_session", *api.LineFilter.__struct_fields__)
+"""What a filtered get may name, as one tuple: in C, since every get asks for it."""
 _CHARACTER = 4
 """The most bytes of a character."""
 
@@ -33,7 +36,7 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
     looked: Mapping[str, Version] | None = None
-    is_filtered = Selector.is_asked(call) or call.from_session is not None
+    is_filtered = any(_conditions(call))
     if not is_filtered and (since := clerk.known(caller, lines=True)):
         grant = yield from clerk.admit(caller, ask, since)
         answer = yield from clerk.recorded(grant, caller, _by_what_is_known(clerk, grant, caller, call, since))
@@ -104,9 +107,8 @@ def _check_without(call: api.Get) -> None:
 
 def _condition(call: api.Get) -> Selector | None:
     """The condition that lines must meet; None if there is none, so that all count."""
-    if not Selector.is_asked(call) and call.from_session is None:
-        return None
-    return Selector.of(call, session=call.from_session)
+    is_asked = any(one not in (None, ()) for one in _conditions(call))
+    return Selector.of(call, session=call.from_session) if is_asked else None
 
 
 def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get) -> list[Hit]:

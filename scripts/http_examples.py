@@ -29,6 +29,7 @@ from strongroom.server.server_options import DEFAULT
 
 LINE = "01KS2Q8G00CHENGDVTR1P00000"
 SPOOLED = "01KS2Q8G00CHENGDVTR1P00001"
+NEWER = "01KS2QY5M8AB9CDEFGHJKMNPQ2"
 _SHOWN = {"etag": "ETag", "retry-after": "Retry-After", "www-authenticate": "WWW-Authenticate"}
 _WIDTH = 110
 
@@ -164,6 +165,9 @@ async def _memory(stage: Stage) -> dict[str, Example]:
     }
     found["conflict"] = await stage.ask(api.WriteProfile, {"text": "Prefers the aisle."}, query=query)
     found["TakeSnapshot"] = await stage.ask(api.TakeSnapshot, {})
+    corrected = {"id": LINE, "text": text.replace("25-29", "27-31"), "new_id": NEWER}
+    found["Replace"] = await stage.ask(api.Replace, corrected)
+    found["ReadHistory"] = await stage.ask(api.ReadHistory, {"id": LINE})
     found["Forget"] = await stage.ask(api.Forget, {"session": "monday"})
     return found
 

@@ -33,7 +33,7 @@ DESIGN = {
     404: ["not_found", "unknown_route"],
     405: ["method_refused"],
     408: ["request_too_slow"],
-    409: ["line_conflict"],
+    409: ["line_conflict", "line_replaced"],
     412: ["version_conflict"],
     413: ["body_too_large"],
     415: ["media_type_refused"],

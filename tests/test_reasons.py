@@ -200,6 +200,13 @@ def _newer_format(scene: Scene) -> object:
     return strongroom.open(scene.path / "vault", keys=scene.keys, now=scene.clock)
 
 
+def _second_correction(scene: Scene) -> object:
+    memory = scene.vault.memory(scene.cap)
+    old = memory.put("x", namespace="work")
+    memory.replace(old.id, "y")
+    return memory.replace(old.id, "z")
+
+
 def _details_too_early(scene: Scene) -> object:
     scene.vault._state.records.format = 1  # as in a process that began before it was raised
     return scene.vault.memory(scene.cap).put("x", namespace="work", tags=["x"])
@@ -243,6 +250,7 @@ CASES: dict[str, Case] = {
     "vault_missing": lambda s: strongroom.open(s.path / "nowhere"),
     "not_found": lambda s: s.vault.memory(s.cap).get(ids=[ID]),
     "line_conflict": _conflict,
+    "line_replaced": _second_correction,
     "version_conflict": _version,
     "tampered": _tampered,
     "audit_unavailable": _unwritable_log,

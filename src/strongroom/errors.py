@@ -38,6 +38,7 @@ StrongroomError
 │   └── ProviderMissing         provider_missing    (only from a host of providers)
 ├── Conflict          read again, then decide
 │   ├── LineConflict            line_conflict
+│   ├── LineReplaced            line_replaced
 │   └── VersionConflict         version_conflict
 ├── Tampered          stop and alarm            tampered
 ├── Unavailable       nothing is answered; a write is whole or absent
@@ -241,6 +242,10 @@ class Conflict(StrongroomError):
 
 class LineConflict(Conflict):
     reason = "line_conflict"
+
+
+class LineReplaced(Conflict):
+    reason = "line_replaced"
 
 
 class VersionConflict(Conflict):

@@ -69,6 +69,9 @@ class _Lines:
     def read(self, name: LineId) -> Line | None:
         return next((line for line in self.lines if line.id == name), None)
 
+    def replacement(self, name: LineId) -> LineId | None:
+        return None
+
 
 @pytest.mark.parametrize("changes", [{}, {"text": "another text"}, {"namespace": "personal"}, {"id": "01J" + "9" * 23}])
 def test_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[str, object]) -> None:

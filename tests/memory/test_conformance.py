@@ -21,6 +21,7 @@ import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
 from strongroom.caps import chain as caps
 from strongroom.crypto import inbox
+from strongroom.memory.memory_handle import MemoryHandle
 from strongroom.model import Hit, Kind, LineInfo, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -791,6 +792,22 @@ def test_memory_shows_nothing_and_closes_without_closing_the_vault(opens: Opens,
     assert len(vault.memory(cap).get("x")) == 1
 
 
+def test_replaced_line_is_gone_and_its_history_stays(memory: Memory) -> None:
+    old = memory.put("trip on May 25", namespace="travel", tags=["trip"], meta={"n": [1, None]}, turn="t1")
+    new = memory.replace(old.id, "trip on May 27", new_id=ID)
+    assert memory.replace(old.id, "trip on May 27", new_id=ID).duplicate
+    with pytest.raises(errors.LineReplaced):
+        memory.replace(old.id, "trip on May 28")
+    (hit,) = memory.get("trip", tags=["trip"], meta={"n": [1, None]}, turn="t1")
+    assert (hit.id, hit.replaces, hit.tags, hit.meta) == (new.id, old.id, ("trip",), {"n": [1, None]})
+    assert [one.text for one in memory.history(old.id)] == ["trip on May 25", "trip on May 27"]
+    assert [line.text for line in memory.list(texts=True, author="").lines] == ["trip on May 27"]
+    last = memory.replace(new.id, "trip on May 29", forget=True, expires=NOON.replace(year=2050))
+    assert [one.expires for one in memory.history(last.id)] == [NOON.replace(year=2050)]
+    with pytest.raises(errors.LineNotFound):
+        memory.history(ID)
+
+
 def test_threads_share_one_memory(memory: Memory) -> None:
     failures: list[BaseException] = []
 
@@ -814,9 +831,10 @@ def test_threads_share_one_memory(memory: Memory) -> None:
 def test_every_verb_of_memory_is_in_this_suite() -> None:
     """A new method must be given a behaviour here."""
     source = inspect.getsource(inspect.getmodule(test_every_verb_of_memory_is_in_this_suite))  # type: ignore[arg-type]
-    verbs = {name for name, one in vars(Memory).items() if not name.startswith("_") and callable(one)}
+    members = {**vars(MemoryHandle), **vars(Memory)}
+    verbs = {name for name, one in members.items() if not name.startswith("_") and callable(one)}
     assert verbs == {
         *("close", "deliver", "erase", "forget", "get", "inbox", "list", "observe", "profile", "put", "put_many"),
-        *("renew", "set_profile", "snapshot", "with_cap"),
+        *("history", "renew", "replace", "set_profile", "snapshot", "with_cap"),
     }
     assert all(f".{verb}(" in source for verb in verbs)

@@ -62,6 +62,9 @@ class Slow:
     def read(self, name: LineId) -> Line | None:
         return None if name in self.gone else _line(int(name[-3:]))
 
+    def replacement(self, name: LineId) -> LineId | None:
+        return None
+
     def _wait(self) -> None:
         assert self._let.acquire(timeout=DEADLOCK)
         if self.error is not None:

@@ -100,10 +100,17 @@ class Row:
     names_namespace: bool = True
     names_actor: bool = False
     tool: str = ""
+    also: tuple[Op, ...] = ()
+    """Further operations that the cap must allow."""
 
     def cap(self, scene: Scene, **changes: Any) -> Token:
         """The cap that this row needs, with changes."""
-        given: dict[str, Any] = {"ops": [self.op], "namespaces": [HERE], "ttl": 3600, "data_class": self.data_class}
+        given: dict[str, Any] = {
+            "ops": [self.op, *self.also],
+            "namespaces": [HERE],
+            "ttl": 3600,
+            "data_class": self.data_class,
+        }
         if self.data_class == "admin":
             given["actor_scope"] = None if "actor" in changes else SCOPE
         else:
@@ -162,6 +169,7 @@ def _tool(name: str, ask: Callable[[Scene], Asked], **more: Any) -> Row:
 NOT_FOUND, DENIED_ACTOR = (404, "not_found"), (403, "cap_limit_exceeded")
 _IN_HERE = {"namespaces": [HERE]}
 _FRESH = {"ids": lambda scene: [scene.line()]}
+_ONE_HERE = {"id": lambda scene: scene.line(), "namespace": HERE}
 _MINT = {"ops": ["get"], "namespaces": [HERE], "actor": ALICE}
 
 
@@ -180,6 +188,8 @@ CALL_ROWS = (
     _row(api.ReadProfile, _profile, nothing=lambda a: (a["text"], a["version"]) == ("", "")),
     _row(api.WriteProfile, _new_profile, others=(412, "version_conflict")),
     _row(api.Forget, _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
+    _row(api.Replace, _body(**_ONE_HERE, text="the boat was early"), others=NOT_FOUND, also=(Op.FORGET,)),
+    _row(api.ReadHistory, _body(**_ONE_HERE), others=NOT_FOUND),
     _row(api.Erase, _body(**_IN_HERE), nothing=lambda a: a["objects"] == 0),
     _row(api.Renew, _body(), nothing=lambda a: chain.parse(a["cap"]).first.actor != ALICE, names_namespace=False),
     _row(api.Mint, _body(**_MINT), others=DENIED_ACTOR, names_actor=True),

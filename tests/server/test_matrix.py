@@ -113,7 +113,9 @@ def test_another_actor_gets_nothing_of_hers(scene: Scene, row: Row) -> None:
 def test_another_actors_line_is_answered_like_a_missing_one(scene: Scene, row: Row) -> None:
     token = row.others_cap(scene)
     hers, _ = cell(scene, row, token)
-    absent = {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"], "namespaces": [HERE]} if row.op == "get" else {"link": "a" * 64}
+    asked = row.ask(scene).body or {}
+    unknown = {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"], "id": "01JABCDEFGHJKMNPQRSTVWXYZ0", "link": "a" * 64}
+    absent = {name: unknown.get(name, value) for name, value in asked.items()}
     nobodys, _ = cell(scene, row, token, Asked(absent))
     assert (hers.status, hers.body) == (nobodys.status, nobodys.body)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from strongroom.api.answer_types import Inbox, Issued, Observed, Recalled, Receipts
 from strongroom.api.call import A, Call, Names
-from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, Snapshot
+from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, Receipt, Snapshot
 
 
 class LineFilter(Call[A], frozen=True, kw_only=True):
@@ -138,6 +138,40 @@ class Forget(LineFilter[Forgotten], frozen=True, kw_only=True):
     session: str | None = None
     link: str | None = None
     namespaces: Names = None
+
+
+class Replace(Call[Receipt], frozen=True, kw_only=True):
+    """Put a line in the place of another one, which is not recalled any more. The cap must allow `forget`, too.
+
+    What is left out is as in the old line, but for the time and the id. `forget` forgets the old line's text.
+    """
+
+    op = Op.PUT
+    answer = Receipt
+    path = "/v1/memory/replace"
+    id: str
+    text: str
+    namespace: str | None = None
+    new_id: str | None = None
+    session: str | None = None
+    author: str | None = None
+    kind: str | None = None
+    time: datetime | None = None
+    tags: tuple[str, ...] | None = None
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    turn: str | None = None
+    forget: bool = False
+
+
+class ReadHistory(Call[Recalled], frozen=True, kw_only=True):
+    """The stored versions of a line, oldest first: what it replaced, and what replaced it."""
+
+    op = Op.GET
+    answer = Recalled
+    path = "/v1/memory/history"
+    id: str
+    namespace: str | None = None
 
 
 class Erase(Call[Erased], frozen=True, kw_only=True):

@@ -56,6 +56,7 @@ STATUS: Mapping[str, int] = {
     "method_refused": 405,
     "request_too_slow": 408,
     "line_conflict": 409,
+    "line_replaced": 409,
     "version_conflict": 412,
     "body_too_large": 413,
     "media_type_refused": 415,

@@ -23,7 +23,18 @@ _TOLD_APART = 6
 
 
 _OWNERS = (
-    *("accept-clock", "accept-restore", "archive", "backup", "create", "index-caps", "migrate", "mint", "namespaces"),
+    *(
+        "accept-clock",
+        "accept-restore",
+        "archive",
+        "backup",
+        "create",
+        "expire",
+        "index-caps",
+        "migrate",
+        "mint",
+        "namespaces",
+    ),
     *("revoke", "rotate-actor", "rotate-issuer", "rotate-root", "upgrade"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}

@@ -63,6 +63,8 @@ class AsyncMemory:
     profile = _awaited(Memory.profile)
     set_profile = _awaited(Memory.set_profile)
     forget = _awaited(Memory.forget)
+    replace = _awaited(Memory.replace)
+    history = _awaited(Memory.history)
     erase = _awaited(Memory.erase)
     renew = _awaited(Memory.renew)
     close = _awaited(Memory.close)

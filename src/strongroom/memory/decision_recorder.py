@@ -34,7 +34,7 @@ from strongroom.memory.replica import Replica
 from strongroom.memory.stored_pages import load_shelves, shelves_so_far
 from strongroom.memory.vault_records import ACTORS
 from strongroom.model import Line, LineId, LineIds, Millis, Namespace
-from strongroom.store import ANY, Effect, Expect, Purge, Version
+from strongroom.store import ANY, Effect, Expect, Lost, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
 
@@ -180,6 +180,8 @@ class DecisionRecorder:
             if not isinstance(error, Unavailable) and not error.recorded:
                 yield from self.refusals.record_failure(error, admitted, caller.request)
             raise
+        except Lost:
+            raise  # a race, not an outcome: who commits tries again
         except Exception as error:
             # A defect, ours or an engine's: the request has ended, and the log must say so.
             yield from self.refusals.record_defect(error, admitted, caller.request)
@@ -212,7 +214,16 @@ class DecisionRecorder:
             if shelf is None:
                 return None
             found.append(shelf)
+        self._retire(found)
         return found
+
+    def _retire(self, shelves: Sequence[CachedNamespace]) -> None:
+        """Hide what has expired by this machine's clock or the log's, whichever is later; no request decides it."""
+        now = self.now()
+        for shelf in shelves:
+            shelf.states.now = max(shelf.states.now, now)  # also for changes that are posted and not applied yet
+            if shelf.states.next_expiry is not None:
+                shelf.retire(max(now, Millis(self.state.store.head().time)))
 
     def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:
         """Whether ranking these shelves is slow."""
@@ -250,6 +261,7 @@ class DecisionRecorder:
                 patience = 0.0
                 grant = yield from self.admit(caller, ask)
                 shelves = shelves_so_far(self.state, grant.actor, self._places(grant))
+                self._retire(shelves)
             if is_paced or not (is_long or self.is_long(shelves)) or (yield SlowStep(grant.actor)) is AT_ONCE:
                 return grant, shelves
             is_paced = True

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import builtins
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
-from types import TracebackType
 from typing import Any
 
 import msgspec
 
 from strongroom import api
-from strongroom.api import Transport
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
+from strongroom.memory.memory_handle import MemoryHandle
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
 
 
-class Memory:
+class Memory(MemoryHandle):
     """One actor's memory, as far as one cap allows. Thread-safe and cheap to make.
 
     No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; by default
     all of the cap's namespaces are meant. Every call is logged before it answers. If that fails, it raises
     AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
-
-    def __init__(self, door: Transport, *, close: Callable[[], None] | None = None) -> None:
-        self._door = door
-        self._close = close
-
-    def __repr__(self) -> str:
-        return "<memory behind a cap>"
-
-    @property
-    def door(self) -> Transport:
-        """The transport that carries the calls, for direct use."""
-        return self._door
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections to a server. A vault in this process stays open: its owner closes it."""
-        if self._close is not None:
-            self._close()
 
     def with_cap(self, token: str) -> Memory:
         """The memory under another cap in the same place, over the same connections, which closing it leaves open."""
@@ -250,6 +225,53 @@ class Memory:
             until=until,
         )
         return self._door.call(call)
+
+    def replace(
+        self,
+        id: str,  # noqa: A002 - the line's word for it
+        text: str,
+        *,
+        namespace: str | None = None,
+        new_id: str | None = None,
+        session: str | None = None,
+        author: str | None = None,
+        kind: str | None = None,
+        time: datetime | None = None,
+        tags: Collection[str] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        expires: datetime | None = None,
+        turn: str | None = None,
+        forget: bool = False,
+    ) -> Receipt:
+        """Correct a line: put a new one in its place. Needs a cap for `put` and `forget`.
+
+        The old line is not recalled any more, and `history` shows it; with `forget` its text is forgotten as well. What
+        is left out is as in the old line, but for the time. Raises `LineReplaced` if somebody was first. Give a
+        `new_id` if you may have to send the call again: it takes effect once.
+        """
+        call = api.Replace(
+            id=id,
+            text=text,
+            namespace=namespace,
+            new_id=new_id,
+            session=session,
+            author=author,
+            kind=kind,
+            time=time,
+            tags=None if tags is None else _tags(tags),
+            meta=meta,
+            expires=expires,
+            turn=turn,
+            forget=forget,
+        )
+        return self._door.call(call)
+
+    def history(self, id: str, *, namespace: str | None = None) -> builtins.list[Hit]:  # noqa: A002
+        """The stored versions of a line, oldest first: the lines that it replaced, and those that replaced it.
+
+        Any of their ids will do. They count as read; with more than the cap allows at once, the newest are returned.
+        """
+        return [*self._door.call(api.ReadHistory(id=id, namespace=namespace)).lines]
 
     def erase(self, namespaces: Collection[str] | None = None, *, everything: bool = False) -> Erased:
         """Destroy namespaces with their keys; by default all that the cap covers.

@@ -14,7 +14,7 @@ from strongroom.errors import Invalid, StrongroomError
 from strongroom.gate import AdminGrant, Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import AT_ONCE, LATER, Operation, SlowStep, Step
-from strongroom.memory.ops import deliver, forget, get, observe, profile, put
+from strongroom.memory.ops import deliver, forget, get, history, observe, profile, put, replace
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit, Pending, Store
 
@@ -32,6 +32,8 @@ MEMORY_OPERATIONS: Operations = {
     api.ReadProfile: profile.profile,
     api.WriteProfile: profile.set_profile,
     api.Forget: forget.forget,
+    api.Replace: replace.replace,
+    api.ReadHistory: history.history,
     api.Erase: forget.erase,
 }
 

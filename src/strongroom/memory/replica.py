@@ -239,6 +239,9 @@ class Replica:
             birth = None if keys is None else keys.birth(parts[3])
             self.shelves.changed(name.removesuffix("lines/" + line_id), line_id, line, birth, deleted=deleted)
 
+        elif len(parts) == 6 and parts[4] == "replaced":
+            self.shelves.replaced(name.removesuffix("replaced/" + parts[5]), LineId(parts[5]))
+
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
         try:

@@ -65,13 +65,15 @@ class Selector:
             return list(islice(meant, limit))
 
     def among(self, shelves: Sequence[CachedNamespace]) -> list[Line]:
+        """Every stored line that is meant, also those that are replaced or have expired: for forgetting."""
         with hold_still(shelves):
             return [line for shelf in shelves for line in self._candidates(shelf) if self.means(line)]
 
     def _candidates(self, shelf: CachedNamespace) -> Sequence[Line]:
         if self.ids is None:
-            return list(shelf.lines.values())
-        return [line for name in self.ids if (line := shelf.lines.get(name)) is not None]
+            return shelf.stored()
+        hidden = shelf.states.hidden
+        return [line for name in self.ids if (line := shelf.lines.get(name) or hidden.get(name)) is not None]
 
     def means(self, line: Line) -> bool:
         return (

@@ -19,6 +19,7 @@ from strongroom.memory.line_cache.cache import Batch, CachedNamespace, Load, hol
 from strongroom.memory.line_cache.cached_namespace import ShelfPlace
 from strongroom.memory.operation import Loading, Operation
 from strongroom.memory.page_places import PagePlaces
+from strongroom.memory.replacement_marks import read_mark, read_marks
 from strongroom.memory.replica import Replica
 from strongroom.memory.stored_lines import line_id_of, open_line
 from strongroom.model import Actor, Line, LineId, Namespace
@@ -54,6 +55,8 @@ class CachePageSet:
 
     def batches(self) -> Iterator[Batch]:
         """Every line of the shelf: first those newer than the newest page, then the pages, then the rest."""
+        if replaced := read_marks(self._state, self._actor, self.namespace):
+            yield Batch((), replaced=replaced)
         places = sorted(self.places.used(), key=lambda place: -place.version)
         loose = yield from self._living()
         unwritten: list[tuple[Object, Batch]] = []
@@ -103,6 +106,10 @@ class CachePageSet:
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it was forgotten or never existed."""
         return open_line(self._state, self._actor, self.namespace, self._state.store.get(self._lines + name))
+
+    def replacement(self, name: LineId) -> LineId | None:
+        """The line that replaced this one; None if none did."""
+        return read_mark(self._state, self._actor, self.namespace, name)
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]

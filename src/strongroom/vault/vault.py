@@ -21,6 +21,7 @@ from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, Unkn
 from strongroom.keys import FileKeys
 from strongroom.memory import DecisionRecorder, Memory
 from strongroom.memory.cap_records import standing_effects
+from strongroom.memory.ended_lines import forget_ended
 from strongroom.memory.local_transport import LocalTransport, run_inline
 from strongroom.memory.stored_pages import keep_pages
 from strongroom.memory.vault_records import NAMESPACES, NamespaceRegistry
@@ -77,6 +78,7 @@ class Vault:
             with suppress(StrongroomError):
                 self.sum_up_refusals(wholly=True)
             with suppress(StrongroomError):
+                forget_ended(self._clerk)
                 keep_pages(self._state)
                 if self.scrub_is_due():
                     self.scrub()
@@ -106,11 +108,12 @@ class Vault:
         return self._state.together()
 
     def settle(self) -> None:
-        """Index lines put since the last get, so that the next one need not wait for it.
+        """Index lines put since the last get, so that the next one need not wait for it; forget what has expired.
 
-        Nothing is returned to a caller, so there is nothing for the gate to decide and nothing to record.
+        Nothing is returned to a caller, so there is nothing for the gate to decide. Forgetting is recorded.
         """
         self._state.shelves.settle()
+        forget_ended(self._clerk)
 
     def sum_up_refusals(self, *, wholly: bool = False) -> None:
         """Log the number of refusals that were only counted, for past minutes or, with `wholly`, until now.

@@ -38,6 +38,9 @@ class Portions:
     def read(self, name: LineId) -> Line | None:
         return None
 
+    def replacement(self, name: LineId) -> LineId | None:
+        return None
+
 
 def _shelves(budget: int = MANY) -> LineCache:
     return LineCache(Recency(), budget)
@@ -202,6 +205,9 @@ class _Endless:
             yield Batch(())
 
     def read(self, name: LineId) -> Line | None:
+        return None
+
+    def replacement(self, name: LineId) -> LineId | None:
         return None
 
 

@@ -227,6 +227,13 @@ class LineCache(ShelfTable):
                         self._shrunk.add(prefix)
                     self.has_put_off = self.has_put_off or deleted or shelf.unread_size > _UNREAD
 
+    def replaced(self, prefix: str, name: LineId) -> None:
+        """Post to the shelf of a line that it was replaced, if that is in RAM. Calls must not overlap."""
+        with self._guard:
+            shelf = self._alive.get(prefix)
+            if shelf is not None:
+                shelf.post_replaced(name)
+
     def settle(self) -> None:
         """Read the lines put since the last question, so that the next one need not."""
         self._settle(lambda _, __: True)

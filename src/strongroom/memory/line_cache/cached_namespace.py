@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
@@ -20,7 +20,8 @@ import msgspec
 
 from strongroom.engines import Index, KeptIndex, Measured
 from strongroom.memory.line_cache.filtered_index import Condition, FilteredIndexes
-from strongroom.model import Line, LineId, Namespace, Provenance
+from strongroom.memory.line_cache.line_states import LineStates
+from strongroom.model import Line, LineId, Millis, Namespace, Provenance
 
 
 class ShelfPlace(NamedTuple):
@@ -36,6 +37,8 @@ class Batch(NamedTuple):
 
     lines: Sequence[Line]
     readings: bytes = b""
+    replaced: Mapping[LineId, LineId] = {}
+    """Replaced lines, each with the one that replaced it."""
 
 
 class Source(Protocol):
@@ -46,6 +49,9 @@ class Source(Protocol):
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it is deleted or gone."""
+
+    def replacement(self, name: LineId) -> LineId | None:
+        """The line that replaced this one; None if none did."""
 
 
 _SHARED = 10_000
@@ -61,11 +67,12 @@ _DETAILS, _PER_BYTE = 200, 4
 
 
 class _Change(NamedTuple):
-    """A line that was written or deleted. `line` is only set if this process wrote it."""
+    """A line that was written, deleted or replaced. `line` is only set if this process wrote it."""
 
     name: LineId
     line: Line | None
     is_deleted: bool
+    is_replaced: bool = False
 
     @property
     def bytes(self) -> int:
@@ -77,24 +84,14 @@ class _Change(NamedTuple):
         return _READING if self.line is None else len(self.line.text) + _READING
 
 
-class CachedNamespace:
-    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `hold_still`."""
+class IndexedLines:
+    """The lines of a shelf that count, with the engine's index over them. The lock is held during every call."""
 
-    def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
-        self.prefix = prefix
-        self.birth = birth
-        self.source = source
-        self.lock = threading.Lock()
+    def __init__(self, index: Index) -> None:
         self.lines: dict[LineId, Line] = {}
-        self._bytes = 0
-        self._posted: deque[_Change] = deque()
-        """Changes that are not applied yet, oldest first."""
-        self._posted_bytes, self._posted_reading = 0, 0
-        """Totals of all posted changes. No lock: these two have one writer, the poster; the next two, `take_in`."""
-        self._taken_bytes, self._taken_reading = 0, 0
-        self.counted = 0
-        """The size that is counted in the cache's budget."""
+        self.states = LineStates()
         self.index = index
+        self.filtered = FilteredIndexes()
         self._unread: dict[LineId, Line] = {}
         """Lines that the index does not hold yet."""
         self._unread_size = 0
@@ -104,42 +101,10 @@ class CachedNamespace:
         self._unheard: Exception | None = None
         """An error of the engine that has not been raised to a caller yet."""
         self._measured = index if isinstance(index, Measured) else None
-        self.filtered = FilteredIndexes()
         self._index_bytes = 0
         """The size of the index as it was changed last; 0 if it does not say."""
-        self._loaded = False
-        self._gone: set[LineId] = set()
-        """Lines deleted during loading: a batch that was read before may still contain them."""
         self._ordered: list[LineId] | None = None
         """All ids in order, built on first use."""
-        self._shared: dict[Any, Any] = {}
-        self._origin: Provenance | None = None
-
-    @property
-    def bytes(self) -> int:
-        """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
-        return max(self._bytes, self._index_bytes) + self.filtered.bytes + self._posted_bytes - self._taken_bytes
-
-    @property
-    def unread_size(self) -> int:
-        """The approximate amount that the next question has to read first, in characters."""
-        return self._unread_size + self._posted_reading - self._taken_reading
-
-    def portions(self) -> Iterator[None]:
-        """Fill the shelf, a portion with each step.
-
-        Changes that arrive meanwhile are applied at once, because the shelf may be in use already.
-        """
-        for batch in self.source.batches():
-            if batch.lines:
-                with self.lock:
-                    self.take_in()
-                    self._add_batch(self._without_gone(batch))
-            yield
-        with self.lock:
-            self.take_in()
-            self._loaded = True
-            self._gone.clear()
 
     def from_id(self, start: str) -> Iterator[Line]:
         """The lines from id `start` on, in the order of their ids. The lock is held.
@@ -151,77 +116,31 @@ class CachedNamespace:
         for at in range(bisect_left(self._ordered, start), len(self._ordered)):
             yield self.lines[self._ordered[at]]
 
-    @property
-    def has_posted(self) -> bool:
-        return bool(self._posted)
+    def _show(self, line: Line) -> None:
+        """Let a line count."""
+        self.states.watch(line)
+        self.lines[line.id] = line
+        if self._ordered is not None:
+            insort(self._ordered, line.id)
+        self._unread[line.id] = line
+        self._unread_size += len(line.text) + _READING
 
-    def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
-        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
-
-        Passing `line` saves reading it.
-        """
-        change = _Change(name, line, is_deleted)
-        self._posted_bytes += change.bytes
-        self._posted_reading += change.reading
-        self._posted.append(change)
-
-    def take_in(self) -> None:
-        """Apply the posted changes. The lock is held.
-
-        A line that cannot be read now stays posted, and the error is raised.
-        """
-        while self._posted:
-            change = self._posted[0]
-            if change.is_deleted:
-                self._drop(change.name)
-            elif change.line is not None:
-                self._add(change.line)
-            elif change.name not in self.lines:
-                self._refresh(change.name)
-            self._taken_bytes += change.bytes
-            self._taken_reading += change.reading
-            self._posted.popleft()
-
-    def _refresh(self, name: LineId) -> None:
-        line = self.source.read(name)
+    def _take_out(self, name: LineId) -> Line | None:
+        """Take a line that counts out of the lines and the indexes."""
+        line = self.lines.pop(name, None)
         if line is None:
-            self._drop(name)
+            return None
+        if self._ordered is not None:
+            del self._ordered[bisect_left(self._ordered, name)]
+        self.filtered.drop(line)
+        if self._unread.pop(name, None) is not None:
+            self._unread_size -= len(line.text) + _READING
+        elif name in self._unreadable:
+            self._unreadable.remove(name)
         else:
-            self._gone.discard(name)
-            self._add(line)
-
-    def _without_gone(self, batch: Batch) -> Batch:
-        if self._gone.isdisjoint(line.id for line in batch.lines):
-            return batch
-        return Batch([line for line in batch.lines if line.id not in self._gone])
-
-    def _add_batch(self, batch: Batch) -> None:
-        index = self.index
-        known = any(line.id in self.lines for line in batch.lines)
-        if known or not batch.readings or not isinstance(index, KeptIndex):
-            for line in batch.lines:
-                self._add(line)
-            self.make_ready()
-            return
-        try:
-            index.add_read(batch.lines, batch.readings)
+            self.index.remove(line)
             self._measure()
-        except ValueError:  # another engine's, or made by other rules
-            self._add_batch(Batch(batch.lines))
-            return
-        self.lines.update((line.id, line) for line in batch.lines)
-        self._ordered = None
-        self._bytes += sum(map(_size, batch.lines))
-
-    def _add(self, line: Line) -> None:
-        if line.id not in self.lines and line.id not in self._gone:
-            line = self._sharing(line)
-            self.lines[line.id] = line
-            if self._ordered is not None:
-                insort(self._ordered, line.id)
-            self._bytes += _size(line)
-            self._unread[line.id] = line
-            self._unread_size += len(line.text) + _READING
+        return line
 
     def read(self, down_to: int = 0) -> bool:
         """Read new lines into the index, oldest first, until at most `down_to` characters are left.
@@ -256,6 +175,178 @@ class CachedNamespace:
         """The index over the lines that meet a condition. The lock is held, and `make_ready` was called."""
         return self.filtered.index(condition, self.lines, self._unreadable, make)
 
+    def _measure(self) -> None:
+        """Ask how large the index is, after it was changed: not at each put, which only posts."""
+        if self._measured is not None:
+            self._index_bytes = self._measured.size()
+
+
+class CachedNamespace(IndexedLines):
+    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `hold_still`."""
+
+    def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
+        super().__init__(index)
+        self.prefix = prefix
+        self.birth = birth
+        self.source = source
+        self.lock = threading.Lock()
+        self._bytes = 0
+        self._posted: deque[_Change] = deque()
+        """Changes that are not applied yet, oldest first."""
+        self._posted_bytes, self._posted_reading = 0, 0
+        """Totals of all posted changes. No lock: these two have one writer, the poster; the next two, `take_in`."""
+        self._taken_bytes, self._taken_reading = 0, 0
+        self.counted = 0
+        """The size that is counted in the cache's budget."""
+        self._loaded = False
+        self._gone: set[LineId] = set()
+        """Lines deleted during loading: a batch that was read before may still contain them."""
+        self._shared: dict[Any, Any] = {}
+        self._origin: Provenance | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
+        return max(self._bytes, self._index_bytes) + self.filtered.bytes + self._posted_bytes - self._taken_bytes
+
+    @property
+    def unread_size(self) -> int:
+        """The approximate amount that the next question has to read first, in characters."""
+        return self._unread_size + self._posted_reading - self._taken_reading
+
+    def portions(self) -> Iterator[None]:
+        """Fill the shelf, a portion with each step.
+
+        Changes that arrive meanwhile are applied at once, because the shelf may be in use already.
+        """
+        for batch in self.source.batches():
+            if batch.lines or batch.replaced:
+                with self.lock:
+                    self.take_in()
+                    for old, new in batch.replaced.items():
+                        self._replace(old, new)
+                    self._add_batch(self._without_gone(batch))
+            yield
+        with self.lock:
+            self.take_in()
+            self._loaded = True
+            self._gone.clear()
+
+    @property
+    def has_posted(self) -> bool:
+        return bool(self._posted)
+
+    def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
+        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
+
+        Passing `line` saves reading it.
+        """
+        change = _Change(name, line, is_deleted)
+        self._posted_bytes += change.bytes
+        self._posted_reading += change.reading
+        self._posted.append(change)
+
+    def post_replaced(self, name: LineId) -> None:
+        """Record that a line was replaced, as `post` does."""
+        change = _Change(name, None, is_deleted=False, is_replaced=True)
+        self._posted_bytes += change.bytes
+        self._posted_reading += change.reading
+        self._posted.append(change)
+
+    def retire(self, now: Millis) -> None:
+        """Hide the lines that have expired by `now`."""
+        if (first := self.states.next_expiry) is not None and first <= now:
+            with self.lock:
+                self.take_in()
+                for name in self.states.expire(now):
+                    self._hide(name)
+
+    def stored(self) -> list[Line]:
+        """Every stored line, also those that do not count. The lock is held."""
+        return [*self.lines.values(), *self.states.hidden.values()]
+
+    def take_in(self) -> None:
+        """Apply the posted changes. The lock is held.
+
+        A line that cannot be read now stays posted, and the error is raised.
+        """
+        while self._posted:
+            change = self._posted[0]
+            if change.is_deleted:
+                self._drop(change.name)
+            elif change.is_replaced:
+                if (new := self.source.replacement(change.name)) is not None:
+                    self._replace(change.name, new)
+            elif change.line is not None:
+                self._add(change.line)
+            elif not self._holds(change.name):
+                self._refresh(change.name)
+            self._taken_bytes += change.bytes
+            self._taken_reading += change.reading
+            self._posted.popleft()
+
+    def _refresh(self, name: LineId) -> None:
+        line = self.source.read(name)
+        if line is None:
+            self._drop(name)
+        else:
+            self._gone.discard(name)
+            self._add(line)
+
+    def _without_gone(self, batch: Batch) -> Batch:
+        if self._gone.isdisjoint(line.id for line in batch.lines):
+            return batch
+        return Batch([line for line in batch.lines if line.id not in self._gone])
+
+    def _add_batch(self, batch: Batch) -> None:
+        index = self.index
+        known = any(self._holds(line.id) for line in batch.lines)
+        if known or not batch.readings or not isinstance(index, KeptIndex):
+            for line in batch.lines:
+                self._add(line)
+            self.make_ready()
+            return
+        try:
+            index.add_read(batch.lines, batch.readings)
+            self._measure()
+        except ValueError:  # another engine's, or made by other rules
+            self._add_batch(Batch(batch.lines))
+            return
+        self.lines.update((line.id, line) for line in batch.lines)
+        self._ordered = None
+        self._bytes += sum(map(_size, batch.lines))
+        for line in batch.lines:
+            if line.details is not None:
+                self.states.watch(line)
+            if not self.states.counts(line):
+                self._hide(line.id)
+
+    def _holds(self, name: LineId) -> bool:
+        return name in self.lines or name in self.states.hidden
+
+    def _add(self, line: Line) -> None:
+        if not self._holds(line.id) and line.id not in self._gone:
+            line = self._sharing(line)
+            self._bytes += _size(line)
+            if self.states.counts(line):
+                self._show(line)
+            else:
+                self.states.hidden[line.id] = line
+
+    def _hide(self, name: LineId) -> None:
+        """Let a line count no more."""
+        line = self._take_out(name)
+        if line is not None:
+            self.states.hidden[name] = line
+
+    def _replace(self, old: LineId, new: LineId) -> None:
+        """Record a replacement: from now on the new line counts, and the old one does not."""
+        self.states.replace(old, new)
+        self._hide(old)
+        line = self.states.hidden.get(new)
+        if line is not None and self.states.counts(line):
+            self._show(self.states.hidden.pop(new))
+
     def _sharing(self, line: Line) -> Line:
         """The same line, made of values that other lines share, because lines have much in common."""
         if len(self._shared) > _SHARED:
@@ -282,25 +373,9 @@ class CachedNamespace:
     def _drop(self, name: LineId) -> None:
         if not self._loaded:
             self._gone.add(name)
-        line = self.lines.pop(name, None)
-        if line is None:
-            return
-        if self._ordered is not None:
-            del self._ordered[bisect_left(self._ordered, name)]
-        self._bytes -= _size(line)
-        self.filtered.drop(line)
-        if self._unread.pop(name, None) is not None:
-            self._unread_size -= len(line.text) + _READING
-        elif name in self._unreadable:
-            self._unreadable.remove(name)
-        else:
-            self.index.remove(line)
-            self._measure()
-
-    def _measure(self) -> None:
-        """Ask how large the index is, after it was changed: not at each put, which only posts."""
-        if self._measured is not None:
-            self._index_bytes = self._measured.size()
+        line = self._take_out(name) or self.states.hidden.pop(name, None)
+        if line is not None:
+            self._bytes -= _size(line)
 
 
 def _size(line: Line) -> int:

@@ -19,7 +19,7 @@ from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.cap_records import cap_records_of, is_over, standing_effects
 from strongroom.memory.decision_recorder import PER_ENTRY, Caller, DecisionRecorder
-from strongroom.memory.line_cache.cache import CachedNamespace
+from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.ops.put import line_name
 from strongroom.memory.replica import Replica
@@ -74,8 +74,18 @@ def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) 
         raise InvalidRequest("no condition says what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
     choice = Selector.of(call, ids=call.ids, session=session, link=call.link)
-    return sorted(choice.among(shelves), key=place_of)
+    return sorted(_with_earlier(choice.among(shelves), shelves), key=place_of)
     yield  # unreachable; makes this a generator, so that its failure is logged
+
+
+def _with_earlier(chosen: Sequence[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
+    """The chosen lines, and those that they replaced: nobody could see those any more, but they are still stored."""
+    found = {place_of(line): line for line in chosen}
+    with hold_still(shelves):
+        for line in chosen:
+            for shelf in shelves if line.details is not None and line.details.replaces is not None else ():
+                found |= {place_of(one): one for one in shelf.states.earlier(line) if one.namespace == line.namespace}
+    return list(found.values())
 
 
 def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
@@ -84,7 +94,7 @@ def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line
     size = 0
     while left and len(taken) < _PORTION and size < _PORTION_TEXT:
         line = left.popleft()
-        if any(line.id in shelf.lines for shelf in shelves):
+        if any(line.id in shelf.lines or line.id in shelf.states.hidden for shelf in shelves):
             taken.append(line)
             size += len(line.text)
     return taken

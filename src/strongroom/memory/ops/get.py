@@ -120,7 +120,7 @@ def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNames
     if _is_none(call.k):
         return []
     ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment, without, condition)
-    return [_hit(one.line, one.score) for one in ranked]
+    return [hit_of(one.line, one.score) for one in ranked]
 
 
 def _patience(call: api.Get) -> float | None:
@@ -189,7 +189,7 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
         raise LineNotFound("there is no such line")
     if len(found) > grant.most:
         raise CapLimitExceeded(f"the cap allows {grant.most} lines, and these ids name more")
-    return [_hit(line, 1.0) for line in found]
+    return [hit_of(line, 1.0) for line in found]
 
 
 def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
@@ -206,7 +206,8 @@ def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
     return kept
 
 
-def _hit(line: Line, score: float) -> Hit:
+def hit_of(line: Line, score: float) -> Hit:
+    """A line as it is recalled."""
     return Hit(
         id=line.id,
         namespace=line.namespace,

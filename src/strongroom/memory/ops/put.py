@@ -42,7 +42,7 @@ _LARGE = 16 * 1024
 """From so many bytes of text on, indexing counts as slow."""
 
 
-class _Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True):
     """A line about to be written, and which of its fields the caller chose."""
 
     line: Line
@@ -98,12 +98,12 @@ def _attempt(
         return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
 
-def _with_id(line: NewLine, draft: _Draft) -> NewLine:
+def _with_id(line: NewLine, draft: Draft) -> NewLine:
     """The line with the id of the first attempt, so that a retry after a lost answer cannot store a second copy."""
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
-def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[_Draft]:
+def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[Draft]:
     if not lines:
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
@@ -112,10 +112,10 @@ def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], siz
         raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)
-    drafts: dict[tuple[Namespace, LineId], _Draft] = {}
-    ordered: list[_Draft] = []
+    drafts: dict[tuple[Namespace, LineId], Draft] = {}
+    ordered: list[Draft] = []
     for new in lines:
-        draft = _draft(clerk, grant, new, provenance)
+        draft = draft_line(clerk, grant, new, provenance)
         earlier = drafts.setdefault((draft.line.namespace, draft.line.id), draft)
         if earlier is not draft and not _same(earlier.line, draft):
             raise LineConflict("the batch gives one id to two different lines")
@@ -129,7 +129,8 @@ def _raw_size(lines: Sequence[NewLine]) -> int:
     return sum([len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts])
 
 
-def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
+def draft_line(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Provenance) -> Draft:
+    """Check a line from outside, and complete it with what the cap and the clock say."""
     if new.namespace is None and len(grant.allowed) != 1:
         raise InvalidRequest(
             "the cap covers several namespaces: name the one to put into",
@@ -150,7 +151,7 @@ def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Prov
     if details is not None:
         _check_details(clerk.state, details, now)
     line = Line(line_id, time, kind, namespace, session, author, text, provenance, details)
-    return _Draft(line, line_name(shelf, line_id), own_id=new.id is not None, own_time=new.time is not None)
+    return Draft(line, line_name(shelf, line_id), own_id=new.id is not None, own_time=new.time is not None)
 
 
 def _check_details(state: Replica, details: LineDetails, now: Millis) -> None:
@@ -166,7 +167,7 @@ def _check_details(state: Replica, details: LineDetails, now: Millis) -> None:
 def _write(
     clerk: DecisionRecorder,
     grant: Grant,
-    drafts: Sequence[_Draft],
+    drafts: Sequence[Draft],
     caller: Caller,
     since: Mapping[str, Version],
     *,
@@ -203,7 +204,7 @@ def line_name(shelf: str, line_id: LineId) -> str:
     return f"{shelf}lines/{line_id}"
 
 
-def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
+def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Receipt | None:
     """The receipt for a line that exists or was forgotten; None if its id is free."""
     stored = state.store.get(name)
     if stored is None:
@@ -216,7 +217,7 @@ def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Rec
     return Receipt(line.id, line.namespace, duplicate=True)
 
 
-def _same(line: Line, draft: _Draft) -> bool:
+def _same(line: Line, draft: Draft) -> bool:
     """Whether a repeated put is the same line. The time counts only if the caller gave one."""
     given = draft.line
     fixed = (line.text, line.kind, line.session, line.author, line.details) == (

@@ -1,0 +1,78 @@
+"""Forgets lines that have ended: expired ones, and replacements that never took effect because their worker died.
+
+This is the vault's own upkeep, recorded as `expire` in the log. It looks at the shelves in RAM, and deletes only what
+every worker holds for ended, however far their clocks may be apart.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from strongroom.audit.entry import Decision, Entry
+from strongroom.errors import StrongroomError
+from strongroom.memory.decision_recorder import PER_ENTRY, DecisionRecorder
+from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
+from strongroom.memory.ops.put import line_name
+from strongroom.memory.stored_keys import KeyCache
+from strongroom.memory.stored_pages import pages_of
+from strongroom.model import Line, LineId, Millis
+from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Lost
+
+UNCONFIRMED = 3_600_000
+"""Milliseconds after which a replacement without its mark is given up. No commit takes nearly as long."""
+
+
+def forget_ended(clerk: DecisionRecorder) -> int:
+    """Forget the ended lines of the shelves in RAM. Returns how many. What is lost to another process is left to it."""
+    gone = 0
+    for shelf in clerk.state.shelves.loaded():
+        with suppress(Lost, StrongroomError):
+            gone += _forget_ended(clerk, shelf)
+    if gone:
+        clerk.state.catch_up()
+    return gone
+
+
+def ended_lines(clerk: DecisionRecorder, shelf: CachedNamespace) -> list[Line]:
+    """The lines of a shelf that are to be forgotten by now."""
+    now = max(clerk.now(), Millis(clerk.state.store.head().time))
+    shelf.retire(now)
+    with hold_still([shelf]):
+        return shelf.states.ended(Millis(now - CLOCK_LEEWAY), Millis(now - UNCONFIRMED))
+
+
+def _forget_ended(clerk: DecisionRecorder, shelf: CachedNamespace) -> int:
+    if not shelf.states.hidden and shelf.states.next_expiry is None:
+        return 0
+    state = clerk.state
+    ended = ended_lines(clerk, shelf)[:PER_ENTRY]
+    held = state.held_keys(shelf.prefix.split("/")[1]) if ended else None
+    if held is None:
+        return 0
+    names = [line_name(shelf.prefix, line.id) for line in ended]
+    stored = [one for name in names if (one := state.store.get(name)) is not None and one.body is not None]
+    if not stored:
+        return 0
+    effects: list[Effect] = [Delete(one.name, one.version) for one in stored]
+    ids = [LineId(one.name.rsplit("/", 1)[1]) for one in stored]
+    effects += pages_of(shelf).places.without(set(ids))
+    state.log.append([_entry(clerk, held, shelf, ids, effects)], effects)
+    return len(ids)
+
+
+def _entry(
+    clerk: DecisionRecorder, held: KeyCache, shelf: CachedNamespace, ids: list[LineId], effects: list[Effect]
+) -> Entry:
+    actor, namespaces = held.keys.tags([shelf.prefix.split("/")[3]])
+    return Entry(
+        v=1,
+        time=clerk.now(),
+        op="expire",
+        decision=Decision.ALLOW,
+        data_class="memory",
+        actor=actor,
+        namespaces=namespaces,
+        count=len(ids),
+        lines=tuple(ids),
+        objects=clerk.marks(effects, held.keys),
+    )

@@ -1,0 +1,101 @@
+"""The states of a shelf's lines: which of them count, which were replaced, have expired or never took effect.
+
+A line that does not count is in no answer and in no index. It is kept apart, because its text is still stored: it can
+be forgotten, and the history of a line shows what it replaced.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+
+from strongroom.model import Line, LineId, Millis
+
+
+class LineStates:
+    """The states of one shelf's lines. The shelf's lock is held during every call."""
+
+    def __init__(self) -> None:
+        self.hidden: dict[LineId, Line] = {}
+        """Stored lines that do not count."""
+        self._replaced: dict[LineId, LineId] = {}
+        """Each replaced line, and the one that replaced it."""
+        self._expiring: list[tuple[Millis, LineId]] = []
+        """The lines that will expire, as a heap."""
+        self.now = Millis(0)
+        """The time by which lines expire here. It never goes back."""
+        self.next_expiry: Millis | None = None
+        """When the next line expires, if any does. May be read without the lock."""
+
+    def counts(self, line: Line) -> bool:
+        """Whether a line counts now."""
+        details = line.details
+        if line.id in self._replaced:
+            return False
+        return details is None or not (self._is_over(line) or self.is_void(line))
+
+    def is_void(self, line: Line) -> bool:
+        """Whether a line is a replacement that has not taken effect, or never will: another one was first."""
+        replaces = None if line.details is None else line.details.replaces
+        return replaces is not None and self._replaced.get(replaces) != line.id
+
+    def _is_over(self, line: Line) -> bool:
+        expires = None if line.details is None else line.details.expires
+        return expires is not None and expires <= self.now
+
+    def watch(self, line: Line) -> None:
+        """Remember when a line that counts will expire."""
+        if line.details is not None and line.details.expires is not None:
+            heapq.heappush(self._expiring, (line.details.expires, line.id))
+            self.next_expiry = self._expiring[0][0]
+
+    def expire(self, now: Millis) -> Iterator[LineId]:
+        """Yield the lines that have expired by `now`."""
+        self.now = max(self.now, now)
+        while self._expiring and self._expiring[0][0] <= self.now:
+            yield heapq.heappop(self._expiring)[1]
+        self.next_expiry = self._expiring[0][0] if self._expiring else None
+
+    def replace(self, old: LineId, new: LineId) -> None:
+        """Record that a line was replaced."""
+        self._replaced[old] = new
+
+    def replacement(self, old: LineId) -> LineId | None:
+        """The line that replaced this one."""
+        return self._replaced.get(old)
+
+    def ended(self, before: Millis, unconfirmed: Millis) -> list[Line]:
+        """Lines to be forgotten: those that expired before a moment, and void replacements written before another."""
+        return [
+            line
+            for line in self.hidden.values()
+            if (line.details is not None and line.details.expires is not None and line.details.expires <= before)
+            or (self.is_void(line) and line.provenance.recorded <= unconfirmed)
+        ]
+
+    def versions(self, line: Line, lines: Mapping[LineId, Line]) -> list[Line]:
+        """All stored versions of a line, oldest first: what it replaced, and what replaced it. `lines` count."""
+        found = [line]
+        seen = {line.id}
+        while (before := self._found(_replaces(found[0]), lines)) is not None and before.id not in seen:
+            seen.add(before.id)
+            found.insert(0, before)
+        while (after := self._found(self._replaced.get(found[-1].id), lines)) is not None and after.id not in seen:
+            seen.add(after.id)
+            found.append(after)
+        return [one for one in found if not self._is_over(one) and not self.is_void(one)]
+
+    def earlier(self, line: Line) -> list[Line]:
+        """The stored lines that this one replaced, directly or not."""
+        found: list[Line] = []
+        while (before := self.hidden.get(_replaces(line) or LineId(""))) is not None and before not in found:
+            found.append(before)
+            line = before
+        return found
+
+    def _found(self, name: LineId | None, lines: Mapping[LineId, Line]) -> Line | None:
+        return None if name is None else lines.get(name) or self.hidden.get(name)
+
+
+def _replaces(line: Line) -> LineId | None:
+    return None if line.details is None else line.details.replaces

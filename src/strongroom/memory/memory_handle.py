@@ -1,0 +1,40 @@
+"""What a memory is bound to: the transport that carries its calls, and how it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from strongroom.api import Transport
+
+H = TypeVar("H", bound="MemoryHandle")
+
+
+class MemoryHandle:
+    """A transport under one cap, as a context manager. Thread-safe."""
+
+    def __init__(self, door: Transport, *, close: Callable[[], None] | None = None) -> None:
+        self._door = door
+        self._close = close
+
+    def __repr__(self) -> str:
+        return "<memory behind a cap>"
+
+    @property
+    def door(self) -> Transport:
+        """The transport that carries the calls, for direct use."""
+        return self._door
+
+    def __enter__(self: H) -> H:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to a server. A vault in this process stays open: its owner closes it."""
+        if self._close is not None:
+            self._close()

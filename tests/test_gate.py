@@ -115,6 +115,7 @@ def test_cap_wrong_in_no_way_is_admitted() -> None:
         holder=granted.holder,
         issued=granted.issued,
         most=granted.most,
+        max_k=granted.max_k,
     )
     assert granted.namespaces == {"travel"}
     assert granted.holder

@@ -208,7 +208,7 @@ def _second_correction(scene: Scene) -> object:
 
 
 def _details_too_early(scene: Scene) -> object:
-    scene.vault._state.records.format = 1  # as in a process that began before it was raised
+    scene.vault._state.records._format = 1  # as in a process that began before it was raised
     return scene.vault.memory(scene.cap).put("x", namespace="work", tags=["x"])
 
 

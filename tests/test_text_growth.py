@@ -224,6 +224,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 NO_ENTRIES = {
     *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
     *(routing.rules, text.by_start, detector_rules.maintained_rules),
+    *(routing.route_lines, routing.with_routes),  # `route` for each line of a batch
     *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters
 }
 RULE_MODULES: list[ModuleType] = [

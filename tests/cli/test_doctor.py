@@ -59,7 +59,7 @@ def _rubbish() -> None:
 
 def _newer() -> None:
     body = query(place(), "SELECT body FROM objects WHERE name = 'vault/format'")[0][0]
-    edit(place(), "UPDATE objects SET body = ? WHERE name = 'vault/format'", body.replace(b'"v":1', b'"v":9'))
+    edit(place(), "UPDATE objects SET body = ? WHERE name = 'vault/format'", body.replace(b'"v":2', b'"v":9'))
 
 
 def _no_root() -> None:

@@ -33,6 +33,8 @@ NOT_RUN = {
     "make ": "makes an environment of its own; what the targets do has tests",
     "python -m bench": "measures for a minute or more",
     "pytest test_metered.py": "its file is the page's Python block, which test_examples.py runs",
+    "curl -sS --cacert ca.pem https://memory.example.org": "needs that name and its certificate",
+    "strongroom get --url https://memory.example.org": "needs that name and its certificate",
     "sudo ": "needs root, another user and systemd; test_service_page.py looks at what it can",
     "claude mcp add ": "another program's; test_mcp_page.py starts what it would start",
     "codex mcp add ": "another program's; test_mcp_page.py starts what it would start",

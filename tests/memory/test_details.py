@@ -47,6 +47,7 @@ def set_format(vault: Vault, number: int) -> None:
 def test_details_in_a_vault_of_format_1_are_refused_by_name_until_it_is_raised(
     vault: Vault, reopen: Reopen, cap: Token, details: dict[str, Any]
 ) -> None:
+    assert raise_format(vault) == 2, "new vaults have it"
     set_format(vault, 1)
     older = reopen()
     memory = older.memory(cap)

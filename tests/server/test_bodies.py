@@ -359,7 +359,8 @@ def test_refused_body_is_let_go_of_at_once(served: Running, alice: Token, path: 
 
 
 def _errors() -> int:
-    return sum(isinstance(one, StrongroomError) for one in gc.get_objects())
+    # By its type: an object that another test has left may raise where `isinstance` asks it for its class.
+    return sum(issubclass(type(one), StrongroomError) for one in gc.get_objects())
 
 
 @pytest.mark.requirement("server-bad-bodies")

@@ -72,7 +72,6 @@ class VaultRecords:
     secrets: VaultSecrets
     secrets_version: Version
     namespaces: tuple[Namespace, ...]
-    format: int
 
     def __init__(
         self,
@@ -88,9 +87,9 @@ class VaultRecords:
         self._random = random
         self._ring = ring
         self._generation = 0
+        self._format = 0
         self.load_secrets()
         self.load_registry()
-        self.load_format()
 
     def ring(self) -> Keyring:
         if self._ring is None:
@@ -123,10 +122,16 @@ class VaultRecords:
     def load_registry(self) -> None:
         self.namespaces = self.open(NAMESPACES, NamespaceRegistry).names
 
+    @property
+    def format(self) -> int:
+        """The vault's format. It never goes back in this process, whatever is put back in the store."""
+        if not self._format:
+            self.load_format()
+        return self._format
+
     def load_format(self) -> None:
-        """Read the vault's format. It never goes back in this process, whatever is put back in the store."""
-        found = VaultFormatRecord.decoded(self._store.get(FORMAT))
-        self.format = max(found.v, getattr(self, "format", 0))
+        """Read the vault's format again."""
+        self._format = max(VaultFormatRecord.decoded(self._store.get(FORMAT)).v, self._format)
 
     def open(self, name: str, kind: type[T]) -> T:
         """Read one of the vault's own sealed records. Tampered if it is missing."""

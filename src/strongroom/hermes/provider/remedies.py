@@ -74,6 +74,10 @@ REMEDIES: Mapping[str, Remedy] = {
     "clock_behind": Remedy(
         "correct this machine's clock: `timedatectl`", "ask the server's owner to correct the server's clock"
     ),
+    "format_too_new": Remedy(
+        "a newer strongroom wrote to the vault: install that version in Hermes' environment",
+        "ask the server's owner to install the newer strongroom that wrote to the vault",
+    ),
     "key_unavailable": _KEYS,
     "rate_limited": Remedy(_VAULT, "wait: the server limits the requests per second of one cap"),
     "server_unavailable": _LOOK,

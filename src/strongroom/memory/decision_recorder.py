@@ -221,8 +221,10 @@ class DecisionRecorder:
         """Hide what has expired by this machine's clock or the log's, whichever is later; no request decides it."""
         now = self.now()
         for shelf in shelves:
-            shelf.states.now = max(shelf.states.now, now)  # also for changes that are posted and not applied yet
-            if shelf.states.next_expiry is not None:
+            states = shelf.states
+            if now > states.now:
+                states.now = now  # also for changes that are posted and not applied yet
+            if states.next_expiry is not None:
                 shelf.retire(max(now, Millis(self.state.store.head().time)))
 
     def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from strongroom import api, model
 from strongroom.errors import (
     CapLimitExceeded,
@@ -20,7 +22,7 @@ from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.selector import Selector, place_of
-from strongroom.model import Hit, Line, LineInfo, Listing, Op
+from strongroom.model import Hit, Line, LineDetails, LineInfo, Listing, Op
 from strongroom.store import ANY, Stale, Version
 
 QUERY_LIMIT = 8 * 1024
@@ -208,7 +210,7 @@ def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
 
 def hit_of(line: Line, score: float) -> Hit:
     """A line as it is recalled."""
-    return Hit(
+    plain = Hit(
         id=line.id,
         namespace=line.namespace,
         text=line.text,
@@ -218,26 +220,12 @@ def hit_of(line: Line, score: float) -> Hit:
         author=line.author,
         score=score,
         provenance=line.provenance,
-        **_members(line),
     )
-
-
-def _members(line: Line) -> dict[str, Any]:
-    """The members of an answer that only a line with details has."""
-    details = line.details
-    if details is None:
-        return {}
-    return {
-        "tags": details.tags,
-        "meta": details.meta or None,
-        "expires": None if details.expires is None else model.moment(details.expires),
-        "replaces": details.replaces,
-        "turn": details.turn,
-    }
+    return plain if line.details is None else msgspec.structs.replace(plain, **_members(line.details))
 
 
 def _info(line: Line, *, with_text: bool) -> LineInfo:
-    return LineInfo(
+    plain = LineInfo(
         id=line.id,
         namespace=line.namespace,
         time=model.moment(line.time),
@@ -247,5 +235,16 @@ def _info(line: Line, *, with_text: bool) -> LineInfo:
         size=len(line.text.encode()),
         provenance=line.provenance,
         text=line.text if with_text else None,
-        **_members(line),
     )
+    return plain if line.details is None else msgspec.structs.replace(plain, **_members(line.details))
+
+
+def _members(details: LineDetails) -> dict[str, Any]:
+    """The members of an answer that only a line with details has."""
+    return {
+        "tags": details.tags,
+        "meta": details.meta or None,
+        "expires": None if details.expires is None else model.moment(details.expires),
+        "replaces": details.replaces,
+        "turn": details.turn,
+    }

@@ -92,6 +92,8 @@ class IndexedLines:
         self.states = LineStates()
         self.index = index
         self.filtered = FilteredIndexes()
+        self._revision = 0
+        """Increases whenever a line begins or ceases to count."""
         self._unread: dict[LineId, Line] = {}
         """Lines that the index does not hold yet."""
         self._unread_size = 0
@@ -118,6 +120,7 @@ class IndexedLines:
 
     def _show(self, line: Line) -> None:
         """Let a line count."""
+        self._revision += 1
         self.states.watch(line)
         self.lines[line.id] = line
         if self._ordered is not None:
@@ -130,6 +133,7 @@ class IndexedLines:
         line = self.lines.pop(name, None)
         if line is None:
             return None
+        self._revision += 1
         if self._ordered is not None:
             del self._ordered[bisect_left(self._ordered, name)]
         self.filtered.drop(line)
@@ -173,7 +177,7 @@ class IndexedLines:
 
     def index_of(self, condition: Condition, make: Callable[[], Index]) -> Index:
         """The index over the lines that meet a condition. The lock is held, and `make_ready` was called."""
-        return self.filtered.index(condition, self.lines, self._unreadable, make)
+        return self.filtered.index(condition, self.lines, self._unreadable, make, self._revision)
 
     def _measure(self) -> None:
         """Ask how large the index is, after it was changed: not at each put, which only posts."""
@@ -314,6 +318,7 @@ class CachedNamespace(IndexedLines):
             return
         self.lines.update((line.id, line) for line in batch.lines)
         self._ordered = None
+        self._revision += 1
         self._bytes += sum(map(_size, batch.lines))
         for line in batch.lines:
             if line.details is not None:

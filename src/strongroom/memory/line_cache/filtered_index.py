@@ -27,6 +27,8 @@ class Condition(Hashable, Protocol):
 class _Kept(NamedTuple):
     engine_index: Index
     lines: dict[LineId, Line]
+    revision: int = -1
+    """The revision of the shelf that it was brought up to."""
 
     @property
     def bytes(self) -> int:
@@ -47,16 +49,23 @@ class FilteredIndexes:
         lines: Mapping[LineId, Line],
         unreadable: Collection[LineId],
         make: Callable[[], Index],
+        revision: int,
     ) -> Index:
-        """The index over those of `lines` that meet the condition. The cost grows with `lines` and with what is new."""
+        """The index over those of `lines` that meet the condition.
+
+        If `revision` tells that the lines have changed since the last use, all of them are looked at.
+        """
         kept = self._kept.pop(condition, None) or _Kept(make(), {})
+        if kept.revision == revision:
+            self._kept[condition] = kept
+            return kept.engine_index
         meant = {name: line for name, line in lines.items() if condition.means(line)}
         for name in [name for name, line in kept.lines.items() if meant.get(name) is not line]:
             kept.engine_index.remove(kept.lines.pop(name))
         for name in sorted(meant.keys() - kept.lines.keys() - set(unreadable)):
             kept.engine_index.add(meant[name])
             kept.lines[name] = meant[name]
-        self._kept[condition] = kept
+        self._kept[condition] = kept._replace(revision=revision)
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
         self._measure()

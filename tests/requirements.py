@@ -117,6 +117,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "replace-once": ("show", "of several correctors one wins; what a killed one leaves never counts and is swept"),
     "replace-forget": ("design", "forgetting a line takes along the texts that it replaced, and revives none"),
     "replace-blind": ("show", "a replaced line changes no byte of an answer"),
+    "replace-crash": ("show", "kill -9 during a replace leaves the old line or the new one, never both or none"),
     "replace-fleet": ("show", "in a bucket one corrector wins, whatever dies in between, and all workers see the same"),
     "replace-bad": ("bad-input", "a replace of a line that was replaced, forgotten or expired is refused by name"),
     "expire": ("design", "a line expires by the later of the worker's clock and the log's, never by a request's now"),

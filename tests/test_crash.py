@@ -14,7 +14,7 @@ import strongroom
 from strongroom import FileKeys, Memory, Token, Vault
 from strongroom.store import sqlite
 from tests.conftest import Clock
-from tests.store.children import Place, Process, churn, commit_for_ever
+from tests.store.children import Place, Process, churn, commit_for_ever, correct_for_ever
 
 WORKERS = 8
 ACTORS = ["local/shared", *(f"local/worker{number}" for number in range(4))]
@@ -141,6 +141,27 @@ def _all_ids(memory: Memory) -> Iterator[str]:
         after = page.next
         if after is None:
             return
+
+
+@pytest.mark.requirement("replace-crash")
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_killed_corrector_leaves_the_old_line_or_the_new_one_and_never_both_or_none(
+    place: Place, vault: Vault, caps: dict[str, Token], kills: int
+) -> None:
+    cap, chance = caps[ACTORS[1]], random.Random(kills)
+    memory = vault.memory(cap)
+    for round_ in range(kills):
+        first = memory.put(f"version 0 of {round_}", namespace="travel").id
+        child = Process(correct_for_ever, place, cap, first)
+        heard = [child.pipe.recv() for _ in range(chance.randrange(3, 40))] + child.kill()
+        acknowledged = [text for word, _, text in heard if word == "replaced"]
+        tried = [text for word, _, text in heard if word == "replacing"]
+        (now,) = [line.text for line in memory.list(texts=True, limit=1000).lines]
+        assert now in (acknowledged[-1], tried[-1])
+        versions = [f"version 0 of {round_}", *tried]
+        assert [hit.text for hit in memory.history(first)] == versions[: versions.index(now) + 1][-20:]
+        memory.forget(ids=[line.id for line in memory.list().lines])
+    assert vault.audit.verify().ok
 
 
 @pytest.mark.requirement("store-fair")

@@ -13,9 +13,18 @@ from tests.fleet.rules import Rule
 
 UNAVAILABLE = {"store_unavailable", "audit_unavailable"}
 _EXPECTED = {OK, DEAD, "cap_revoked", *UNAVAILABLE}
-_ALSO = {"attacker": {"tampered"}, "get": {"not_found"}, "set_profile": {"version_conflict"}}
+_ALSO = {
+    "attacker": {"tampered"},
+    "get": {"not_found"},
+    "set_profile": {"version_conflict"},
+    "replace": {"not_found", "line_replaced"},
+}
 _READS = ("get", "list")
-_GONE = ("forget", "erase", "erase_actor")
+_GONE = ("forget", "replace", "erase", "erase_actor")
+_PUTS = ("put", "replace")
+_BY_NAME = ("forget", "replace")
+"""Calls after which the lines that they name are gone."""
+_REFUSED = ("not_found", "line_replaced")
 
 
 class Checker:
@@ -81,8 +90,8 @@ class Checker:
 
     def _read(self, read: Call) -> Iterator[str]:
         calls = self._by_actor[read.actor]
-        puts = [call for call in calls if call.op == "put"]
-        gone = [call for call in calls if call.op in _GONE and self._may_act(call)]
+        puts = [call for call in calls if call.op in _PUTS and call.outcome not in _REFUSED]
+        gone = [one for one in calls if one.op in _GONE and one.outcome not in _REFUSED and self._may_act(one)]
         if read.twice:
             yield f"{Rule.TWICE}: {read}"
         for key, text in read.shown.items():
@@ -111,9 +120,9 @@ class Checker:
         """Whether a put may have written a line after it was gone."""
         if self._until(put) < call.began:
             return False
-        if call.op == "forget":
+        if call.op in _BY_NAME:
             # The id is taken for ever, unless all of the namespace was erased after that.
-            erased = [one for one in gone if one.op != "forget" and _covers(one, key)]
+            erased = [one for one in gone if one.op not in _BY_NAME and _covers(one, key)]
             return any(self._until(one) > call.began and self._until(put) > one.began for one in erased)
         # What a void cap still had on its way must not bring an erased actor back.
         return not (call.op == "erase_actor" and put.cap is not None and put.cap.minted.ended < call.began)
@@ -126,7 +135,10 @@ class Checker:
             for key in put.texts.values():
                 if key is None or key in put.forgotten:
                     continue
-                after = [one for one in gone if _covers(one, key) and self._until(one) > put.began]
+                # A put that is sent again is acknowledged, also of a line that was replaced before: it stays hidden.
+                after = [
+                    one for one in gone if _covers(one, key) and (one.op == "replace" or self._until(one) > put.began)
+                ]
                 if all(one.began > read.ended for one in after):
                     yield key, put
 
@@ -174,7 +186,7 @@ class Checker:
 
 def _covers(call: Call, key: Key) -> bool:
     """Whether a forgetting or an erasure is about a line."""
-    return key in call.wanted if call.op == "forget" else key[0] in call.namespaces
+    return key in call.wanted if call.op in _BY_NAME else key[0] in call.namespaces
 
 
 def _says(put: Call, key: Key, text: str | None) -> bool:

@@ -86,6 +86,7 @@ class Client(Asking):
     def run(self) -> None:
         doing = [self._put] * 8 + [self._again] * 4 + [self._list] * 4 + [self._get] * 4 + [self._query] * 2
         doing += [self._forget] * 4 + [self._erase, self._profile, self._profile, self._snapshot]
+        doing += [self._replace] * 8 if self.world.corrects else []
         for _ in range(_CALLS):
             self.world.scheduler.pause(self.random.randrange(5, 400) if self.random.random() < 0.9 else _LONG)
             worker, held = self.any_worker(), self._cap()
@@ -137,7 +138,7 @@ class Client(Asking):
         self.list(worker, held)
 
     def _known(self, held: Cap) -> list[Key]:
-        puts = self.world.history.of(held.actor, "put")
+        puts = self.world.history.of(held.actor, "put", "replace")
         keys = [key for put in puts for key in put.texts.values()]
         return sorted({key for key in keys if key is not None and key[0] in held.namespaces})
 
@@ -161,6 +162,21 @@ class Client(Asking):
 
         if chosen:
             self.with_cap(worker, held, "forget", ask, wanted=chosen)
+
+    def _replace(self, worker: Worker, held: Cap) -> None:
+        """Correct a line; now and then one that somebody else corrects or forgets at the same time."""
+        known = self._known(held)
+        if not known:
+            return
+        self._count += 1
+        old, text = self.random.choice(known), f"{self.name} said {self._count}, corrected"
+        new = (old[0], "01J" + "".join(self.random.choices(_ALPHABET, k=23)))
+
+        def ask(memory: Memory, call: Call) -> None:
+            memory.replace(old[1], text, namespace=old[0], new_id=new[1])
+
+        for _ in range(self.random.choice([1, 2])):  # sent again, it takes effect once
+            self.with_cap(worker, held, "replace", ask, wanted=(old,), texts={text: new})
 
     def _erase(self, worker: Worker, held: Cap) -> None:
         namespace = self.random.choice(held.namespaces)

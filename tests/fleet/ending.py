@@ -95,5 +95,5 @@ def _is_recorded(call: Call, recorded: set[tuple[str, Decision, str]], links: se
         return call.op == "erase_actor" or not call.is_ok or (call.op, call.link) in links
     if call.is_ok:
         return (call.request, Decision.ALLOW, "") in recorded
-    is_denied = call.outcome in ("cap_revoked", "not_found", "version_conflict")
+    is_denied = call.outcome in ("cap_revoked", "not_found", "version_conflict", "line_replaced")
     return not is_denied or (call.request, Decision.DENY, call.outcome) in recorded

@@ -52,8 +52,10 @@ _engine = cache(engines.load)
 class World:
     """All that a seed decides."""
 
-    def __init__(self, seed: int, **bucket: bool) -> None:
+    def __init__(self, seed: int, *, corrects: bool = False, **bucket: bool) -> None:
         self.seed = seed
+        self.corrects = corrects
+        """Whether clients replace lines, too: another series of seeds, so that those of before stay what they are."""
         self.random = Random(f"world/{seed}")
         self._bytes = Random(f"bytes/{seed}")
         self.scheduler = Scheduler(seed, BEGAN)
@@ -245,17 +247,18 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = 
     parser = argparse.ArgumentParser(description="Run a simulated fleet from a seed.")
     parser.add_argument("--seed", type=int, help="one seed, with its calls")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "STOP"), help="many seeds")
+    parser.add_argument("--correct", action="store_true", help="let the clients replace lines, too")
     parser.add_argument("--trace", action="store_true", help="show every request of the seed, too")
     given = parser.parse_args(arguments)
     if given.seed is not None:
-        outcome = simulate(given.seed)
+        outcome = simulate(given.seed, corrects=given.correct)
         lines = [*(outcome.trace if given.trace else []), *outcome.calls, *map("WRONG: {}".format, outcome.violations)]
         for line in lines:
             say(line)
         return bool(outcome.violations)
     bad = 0
     for seed in range(*(given.seeds or (0, 40))):
-        outcome = simulate(seed)
+        outcome = simulate(seed, corrects=given.correct)
         if outcome.violations:
             bad += 1
             say(outcome.text)

@@ -38,6 +38,14 @@ def test_simulated_fleet_keeps_every_promise(first: int) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.requirement("fleet-simulated", "replace-fleet")
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.long)])
+def test_simulated_fleet_whose_clients_correct_lines_keeps_every_promise(first: int) -> None:
+    run = _command("--correct", "--seeds", str(first), str(10 if not first else 1000))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 @pytest.mark.long
 @pytest.mark.requirement("fleet-simulated")
 @pytest.mark.parametrize("first", range(0, 2000, 100))

@@ -59,6 +59,7 @@ def _replace(
         )
     old, repeated = _old_line(grant, shelves, call)
     if repeated is not None:
+        yield from clerk.commit(grant, lines=[repeated.id], caller=caller, detail=f"replaces {old.id}")
         return repeated
     line = _new_line(clerk, grant, caller, call, old)
     shelf = state.slots.shelf(grant.actor, old.namespace)

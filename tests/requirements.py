@@ -122,6 +122,14 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "replace-bad": ("bad-input", "a replace of a line that was replaced, forgotten or expired is refused by name"),
     "expire": ("design", "a line expires by the later of the worker's clock and the log's, never by a request's now"),
     "expire-forgets": ("design", "expired lines are forgotten by maintenance, on record, once every clock agrees"),
+    "unknown-fields": ("findings", "an unknown field is named, with the fields that exist in its place"),
+    "details-shown": ("show", "tags, meta and turns of a hostile line are neutralised, and close no fence"),
+    "details-upgrade": (
+        "show",
+        "a vault of format 1, in a file or in a bucket, goes on, and takes details once raised",
+    ),
+    "details-carried": ("show", "archives, backups, moves and restores keep the details of lines"),
+    "mcp-no-texts": ("design", "no tool lists texts: a model never sees the whole memory"),
     "filters": (
         "design",
         "get, list and forget mean the same lines by kind, session, author, tags, meta, turn, time",
@@ -231,6 +239,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-archive": ("design", "export and import work as documented from a shell"),
     "cli-audit": ("design", "the audit verbs work as documented from a shell"),
     "cli-keeping": ("design", "backup, restore and rotate work as documented from a shell"),
+    "cli-upgrade": ("design", "the owner raises a vault's format, asked before, once, on record; doctor says when"),
     "cli-doctor": ("design", "doctor names what is wrong in plain words, also when the vault does not open"),
     "demo-strict": ("show", "a demo exits 0 only if every step is ok or skipped for a listed reason"),
     "demo-apart": ("show", "the demo touches nothing of the user's and leaves nothing behind"),

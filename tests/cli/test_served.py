@@ -114,6 +114,7 @@ def test_without_a_cap_no_server_is_asked_and_the_owners_own_is_not_used(
         ["backup", "copy"],
         ["restore", "copy"],
         ["rotate", "root"],
+        ["upgrade"],
     ],
     ids=" ".join,
 )

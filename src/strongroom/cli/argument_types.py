@@ -1,15 +1,17 @@
-"""Parameter types for click: moments, durations, namespaces, comma lists, addresses."""
+"""Parameter types for click: moments, durations, namespaces, comma lists, members of meta, addresses."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from strongroom.errors import InvalidRequest
+from strongroom.strict_json import check_unique_keys
 from strongroom.vault.issue import TTL_LIMIT
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
@@ -43,6 +45,43 @@ def _noon_of(value: str) -> datetime | None:
         return datetime.combine(date.fromisoformat(value), time(12))
     except ValueError:
         return None
+
+
+class ExpiryType(MomentType):
+    """A moment, as an ISO date or time, or as a duration from now such as `30d`."""
+
+    name = "time|duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        seconds = _seconds(value) if isinstance(value, str) else None
+        if seconds is None:
+            return super().convert(value, param, ctx)
+        try:
+            return datetime.now().astimezone() + timedelta(seconds=seconds)
+        except OverflowError:
+            self.fail(f"{value!r} from now is after the year 9999", param, ctx)
+
+
+class MetaType(click.ParamType[tuple[str, Any]]):
+    """One member of a line's meta, as `key=value`. A value that is JSON is taken as such, any other as a text."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, text = value.partition("=")
+        if not key or not sign:
+            self.fail(f"{value!r} is not KEY=VALUE, such as city=Chengdu or nights=4", param, ctx)
+        data = text.encode("utf-8", "surrogatepass")
+        try:
+            found = msgspec.json.decode(data)
+        except RecursionError:
+            self.fail(f"the value of {key!r} is nested too deep", param, ctx)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return key, text
+        check_unique_keys(data)
+        return key, found
 
 
 class DurationType(click.ParamType[int]):
@@ -169,5 +208,6 @@ MOMENT, DAY, DURATION, NAMES, NAMESPACE = (
     NamesType(),
     NamespaceType(),
 )
+EXPIRY, META = ExpiryType(), MetaType()
 EVERY, WITHIN = IntervalType("for never"), IntervalType("to not wait")
 LISTEN, ADDRESS, ORIGIN, HOST_NAME = ListenType(), AddressType(), OriginType(), HostNameType()

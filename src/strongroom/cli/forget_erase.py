@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import click
 import msgspec
 
 from strongroom import settings
 from strongroom.cli.app import command
-from strongroom.cli.argument_types import MOMENT, NAMESPACE
-from strongroom.cli.line_view import Filters, page
+from strongroom.cli.argument_types import NAMESPACE
+from strongroom.cli.line_filters import Filters, filter_options, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.model import LIST_LIMIT, Forgotten, pluralize
 from strongroom.store import is_bucket
@@ -23,14 +22,14 @@ from strongroom.vault import owner_cap
         "strongroom forget 01JABCDEFGHJKMNPQRSTVWXYZ0",
         "strongroom forget --session monday --yes",
         "strongroom forget --namespace travel --until 2020-01-01 --yes --json",
+        "strongroom forget --tag trip --meta city=Chengdu --yes",
     ]
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
 @click.option("--session", metavar="NAME", help="Lines of this conversation.")
 @click.option("--link", metavar="LINK", help="Lines written with the cap that has this link, or one narrowed from it.")
-@click.option("--since", type=MOMENT, help="Lines from this moment on.")
-@click.option("--until", type=MOMENT, help="Lines before this moment.")
+@filter_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @memory_options
 @pass_run
@@ -40,21 +39,20 @@ def forget(
     namespaces: tuple[str, ...],
     session: str | None,
     link: str | None,
-    since: datetime | None,
-    until: datetime | None,
+    filters: Filters,
     yes: bool,
 ) -> None:
     """Forget the lines that meet every condition given, for good.
 
     Their ids cannot be used again. Unless you name lines by their ids, they are counted first and you are asked.
     """
-    if not (ids or namespaces or session or link or since or until):
+    if not (ids or namespaces or session or link or filters != Filters()):
         raise click.UsageError(
-            "name the lines to forget: by id, --namespace, --session, --link, --since or --until; to destroy"
-            " everything, use erase"
+            "name the lines to forget: by id, --namespace, --session, --link or a filter such as --tag or --until; to"
+            " destroy everything, use erase"
         )
     if not ids and not yes:
-        count = _count(run, Filters(namespaces, session, since=since, until=until), link)
+        count = _count(run, filters, namespaces, session, link)
         run.confirm(f"This forgets {pluralize(count, 'line')}.", yes=False)
     done = run.ask(
         lambda memory: memory.forget(
@@ -62,18 +60,17 @@ def forget(
             session=session,
             link=link,
             namespaces=namespaces or None,
-            since=since,
-            until=until,
+            **filters.conditions,
         )
     )
     run.answer(done, f"{pluralize(len(done.ids), 'line')} forgotten")
     _note_forgotten(run, done)
 
 
-def _count(run: Run, filters: Filters, link: str | None) -> int:
+def _count(run: Run, filters: Filters, namespaces: tuple[str, ...], session: str | None, link: str | None) -> int:
     count, after = 0, None
     while True:
-        found = page(run, filters, LIST_LIMIT, after)
+        found = page(run, filters, LIST_LIMIT, after, namespaces=namespaces, session=session)
         count += sum(link is None or link in line.provenance.links for line in found.lines)
         after = found.next
         if after is None:

@@ -1,14 +1,15 @@
-"""Lines for commands: their JSON form, and paging through those that pass a filter."""
+"""Lines for commands: their JSON form, and what is said about them in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from strongroom.cli.run_context import Run
-from strongroom.model import Hit, LineInfo, Listing, moment
+from strongroom.cli import output
+from strongroom.model import Hit, LineInfo, moment
 
 
 class LineOrigin(msgspec.Struct, frozen=True):
@@ -20,8 +21,8 @@ class LineOrigin(msgspec.Struct, frozen=True):
     recorded: datetime
 
 
-class HitRow(msgspec.Struct, frozen=True):
-    """A recalled line."""
+class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A recalled line. The members with a default are there only if the line has them."""
 
     id: str
     namespace: str
@@ -32,10 +33,15 @@ class HitRow(msgspec.Struct, frozen=True):
     author: str
     score: float
     provenance: LineOrigin
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: str | None = None
+    turn: str = ""
 
 
-class LineRow(msgspec.Struct, frozen=True):
-    """A line without its text."""
+class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A listed line. It has its text only in a listing with texts; the others with a default only if it has them."""
 
     id: str
     namespace: str
@@ -45,11 +51,22 @@ class LineRow(msgspec.Struct, frozen=True):
     author: str
     size: int
     provenance: LineOrigin
+    text: str | None = None
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: str | None = None
+    turn: str = ""
 
 
 def hit_row(hit: Hit) -> HitRow:
     """The JSON form of a hit."""
-    return HitRow(hit.id, hit.namespace, hit.text, hit.time, hit.kind, hit.session, hit.author, hit.score, _origin(hit))
+    return HitRow(**{**msgspec.structs.asdict(hit), "provenance": _origin(hit)})
+
+
+def line_row(line: LineInfo) -> LineRow:
+    """The JSON form of a listed line."""
+    return LineRow(**{**msgspec.structs.asdict(line), "provenance": _origin(line)})
 
 
 def _origin(line: Hit | LineInfo) -> LineOrigin:
@@ -57,32 +74,12 @@ def _origin(line: Hit | LineInfo) -> LineOrigin:
     return LineOrigin(came.links, came.holder, came.source, moment(came.recorded))
 
 
-def line_row(line: LineInfo) -> LineRow:
-    """The JSON form of a listed line."""
-    return LineRow(line.id, line.namespace, line.time, line.kind, line.session, line.author, line.size, _origin(line))
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which lines to list. An empty field does not filter."""
-
-    namespaces: tuple[str, ...] = ()
-    session: str | None = None
-    kind: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-def page(run: Run, filters: Filters, limit: int, after: str | None) -> Listing:
-    """One page of a listing."""
-    return run.ask(
-        lambda memory: memory.list(
-            namespaces=filters.namespaces or None,
-            session=filters.session,
-            kind=filters.kind,
-            since=filters.since,
-            until=filters.until,
-            limit=limit,
-            after=after,
-        )
-    )
+def details(line: Hit | LineInfo) -> Iterator[str]:
+    """The tags, the turn, the expiry and the meta of a line, each in one line of text."""
+    yield from (output.one_line(f"#{tag}") for tag in line.tags)
+    if line.turn:
+        yield output.one_line(f"turn {line.turn}")
+    if line.expires is not None:
+        yield f"expires {output.local(line.expires)}"
+    if line.meta:
+        yield output.one_line(f"meta {msgspec.json.encode(line.meta).decode()}")

@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _ABOUT_A_VAULT = re.compile(
-    "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|store|url))[^`]*)`"
+    "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate|upgrade)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
 """A command in a hint that works on a vault and has no option to name one."""
 

@@ -255,10 +255,15 @@ def _lock(directory: int) -> None:
 
 def identify(location: Location) -> str:
     """The id of the vault or backup at `location`. Needs no keys."""
+    return read_format(location).vault
+
+
+def read_format(location: Location) -> VaultFormatRecord:
+    """The format of the vault or backup at `location`, and its id. Needs no keys."""
     used, where = backend(os.fspath(location))
     store = used.open(where)
     try:
-        return _read_format(store)
+        return VaultFormatRecord.decoded(store.get(FORMAT))
     finally:
         store.close()
 

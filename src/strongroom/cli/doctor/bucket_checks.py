@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from strongroom import settings
 from strongroom.cli import installed_extras
 from strongroom.cli.doctor import bucket_settings
-from strongroom.cli.doctor.vault_checks import CheckProblem, check_rotation, key_files, last_seen, python, read_witness
+from strongroom.cli.doctor.vault_checks import (
+    CheckProblem,
+    check_rotation,
+    format_said,
+    key_files,
+    last_seen,
+    python,
+    read_witness,
+)
 from strongroom.cli.run_context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.keys import default_directory
@@ -201,14 +209,15 @@ def _vault(patient: BucketPatient) -> str:
     patient.reached()
     if not patient.is_fit:
         raise CheckProblem("skip", "a trial failed")
-    from strongroom.vault.create_open import identify
+    from strongroom.vault.create_open import read_format
 
     try:
-        patient.vault_id = identify(patient.place)
+        found = read_format(patient.place)
     except VaultMissing as error:
         hint = f"check the prefix, or make a vault with `strongroom init {patient.place}`"
         raise CheckProblem("fail", error.message, hint, error.reason) from None
-    return f"vault {patient.vault_id}, in a format that this version reads"
+    patient.vault_id = found.vault
+    return format_said(patient.run, found)
 
 
 def _keys(patient: BucketPatient) -> str:

@@ -26,11 +26,12 @@ from strongroom.cli.run_context import Run
 from strongroom.engines.lexical import search
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import FileKeys, default_directory
+from strongroom.memory.vault_records import FORMATS, VaultFormatRecord
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
 from strongroom.vault import owner_cap
-from strongroom.vault.create_open import identify
+from strongroom.vault.create_open import read_format
 from strongroom.vault.owner_audit import Audit
 from strongroom.vault.vault import Vault
 
@@ -147,8 +148,19 @@ def _there(patient: Patient) -> str:
 def _format(patient: Patient) -> str:
     if not patient.there:
         raise CheckProblem("skip", "there is no readable vault")
-    patient.vault_id = identify(patient.place)
-    return f"vault {patient.vault_id}, in a format that this version reads"
+    found = read_format(patient.place)
+    patient.vault_id = found.vault
+    return format_said(patient.run, found)
+
+
+def format_said(run: Run, found: VaultFormatRecord) -> str:
+    """A vault's id and format. An older format is no fault: it says what is missing and which command adds it."""
+    if found.v == FORMATS[-1]:
+        return f"vault {found.vault}, in a format that this version reads"
+    return (
+        f"vault {found.vault}, in format {found.v}: its lines cannot have tags, meta, an expiry or a turn yet. Once"
+        f" every program that uses it is of this version, run {run.command('upgrade')}"
+    )
 
 
 def _key_files(patient: Patient) -> str:

@@ -163,6 +163,16 @@ def test_bad_filter_is_refused_by_name_and_forgets_nothing(memory: Memory, condi
 
 
 @pytest.mark.requirement("filters-bad")
+def test_forget_by_a_meta_without_members_is_refused_and_forgets_nothing(memory: Memory) -> None:
+    conditions: list[dict[str, Any]] = [{"meta": {}}, {"meta": {}, "tags": ()}]
+    for nothing in conditions:
+        with pytest.raises(errors.InvalidRequest):
+            memory.forget(**nothing)
+    assert len(memory.list().lines) == len(LINES)
+    assert len(memory.list(meta={}).lines) == len(LINES)
+
+
+@pytest.mark.requirement("filters-bad")
 def test_get_by_ids_takes_no_filter(memory: Memory) -> None:
     (line, *_) = memory.list().lines
     for condition in (*FILTERS.values(), {"from_session": "s"}):

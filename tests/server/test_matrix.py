@@ -140,6 +140,32 @@ def test_right_cap_is_answered_and_on_record(scene: Scene, row: Row) -> None:
     assert {(entry.decision, entry.op, entry.data_class) for entry in entries} == {("allow", row.op, row.data_class)}
 
 
+@pytest.mark.requirement("server-matrix", "list-texts")
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_list_with_texts_refuses_every_bad_cap_as_a_list_does(scene: Scene, column: Column) -> None:
+    row = next(row for row in CALL_ROWS if row.name == "List")
+    answer, entries = cell(scene, row, column.make(scene, row), Asked({"namespaces": [HERE], "texts": True}))
+    assert row.outcome(answer) == column.outcome
+    assert [entry.reason for entry in entries] == ([column.outcome[1]] if column.logged else [])
+
+
+@pytest.mark.requirement("server-matrix", "list-texts")
+def test_list_with_texts_needs_both_operations_and_gives_another_actor_nothing(scene: Scene) -> None:
+    row = next(row for row in CALL_ROWS if row.name == "List")
+    asked = Asked({"namespaces": [HERE], "texts": True})
+    scene.line()
+    answer, entries = cell(scene, row, row.cap(scene), asked)
+    assert row.outcome(answer) == (403, "cap_op_mismatch")
+    assert [(entry.decision, entry.op) for entry in entries] == [("deny", "get")]
+    answer, entries = cell(scene, row, row.cap(scene, ops=["list", "get"]), asked)
+    assert row.outcome(answer) == (200, "")
+    assert [(entry.decision, entry.op) for entry in entries] == [("allow", "get")]
+    assert all(line["text"] for line in answer.json["lines"])
+    others = row.cap(scene, ops=["list", "get"], actor="local/other-texts", actor_scope=None)
+    answer, _ = cell(scene, row, others, asked)
+    assert answer.json["lines"] == []
+
+
 @pytest.mark.requirement("server-matrix")
 @pytest.mark.parametrize("path", OPEN)
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)

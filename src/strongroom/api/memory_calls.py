@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from strongroom.api.answer_types import Inbox, Issued, Observed, Recalled, Receipts
 from strongroom.api.call import A, Call, Names
 from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, Receipt, Snapshot
@@ -138,6 +140,11 @@ class Forget(LineFilter[Forgotten], frozen=True, kw_only=True):
     session: str | None = None
     link: str | None = None
     namespaces: Names = None
+
+    def __post_init__(self) -> None:
+        # Every line meets a `meta` without members: it must not pass for a condition.
+        if isinstance(self.meta, Mapping) and not self.meta:
+            msgspec.structs.force_setattr(self, "meta", None)
 
 
 class Replace(Call[Receipt], frozen=True, kw_only=True):

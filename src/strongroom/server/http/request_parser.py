@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from strongroom import api
+from strongroom.api.wrong_field import wrong_field
 from strongroom.errors import (
     BodyTooLarge,
     CapMalformed,
@@ -42,7 +43,6 @@ _ONCE = frozenset(
 _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ETAG = re.compile(rb'"([0-9a-f]{32})"')
-_WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
 class Disconnected(Exception):
@@ -226,21 +226,24 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
 def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
     """A decoder of bodies whose errors name the fields it takes, and repeat nothing of the input."""
     decoder = msgspec.json.Decoder(kind)
-    takes = f"the fields are {', '.join(kind.__struct_fields__)}" if kind.__struct_fields__ else "send {}"
+    takes = _takes(kind.__struct_fields__)
 
     def decode(body: bytes) -> Any:
         try:
             found = decoder.decode(body)
         except msgspec.ValidationError as error:
-            where = _WHERE.search(str(error))
-            place = "" if where is None else f" at {where[1]}"
-            raise InvalidRequest(f"the body has a wrong or missing field{place}", hint=takes) from None
+            said, fields = wrong_field(error, kind)
+            raise InvalidRequest(f"the body has {said}", hint=_takes(fields)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidRequest("the body is not JSON", hint=takes) from None
         check_unique_keys(body)
         return found
 
     return decode
+
+
+def _takes(fields: tuple[str, ...]) -> str:
+    return f"the fields are {', '.join(fields)}" if fields else "send {}"
 
 
 def _read_profile(request: HttpRequest, body: bytes) -> api.ReadProfile:  # noqa: ARG001 - it has none

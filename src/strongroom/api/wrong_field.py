@@ -1,0 +1,48 @@
+"""What is wrong with the fields of a call from outside, in words that repeat no value of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_PATH = re.compile(r" - at `(\$[^`]{0,80})`")
+_UNKNOWN = re.compile(r"unknown field `([A-Za-z0-9_.-]{1,40})`")
+_STEP = re.compile(r"\.([A-Za-z_]+)|\[[^\]]*\]")
+
+
+def wrong_field(error: Exception, kind: type[msgspec.Struct], noun: str = "field") -> tuple[str, tuple[str, ...]]:
+    """Say which field of a `kind` is wrong, and which fields there are in its place.
+
+    An unknown field is named if its name is a plain word: it may be anything.
+    """
+    found = _PATH.search(str(error))
+    path = "$" if found is None else found[1]
+    place = "" if found is None else f" at {path}"
+    unknown = _UNKNOWN.search(str(error))
+    said = f"a wrong or missing {noun}" if unknown is None else f"an unknown {noun} `{unknown[1]}`"
+    return said + place, _fields(kind, path)
+
+
+def _fields(kind: type[msgspec.Struct], path: str) -> tuple[str, ...]:
+    """The fields of the innermost struct on a path such as `$.lines[0].tags`."""
+    here: Any = inspect.type_info(kind)
+    names = kind.__struct_fields__
+    for step in _STEP.finditer(path):
+        here = _inner(here, step[1])
+        if isinstance(here, inspect.StructType):
+            names = here.cls.__struct_fields__
+    return names
+
+
+def _inner(here: Any, name: str | None) -> Any:
+    """The type of a field, or of an item if no field is named; None where the types say no more."""
+    if isinstance(here, inspect.UnionType):
+        here = next((one for one in here.types if not isinstance(one, inspect.NoneType)), None)
+    if name is None:
+        return getattr(here, "item_type", None)
+    if isinstance(here, inspect.StructType):
+        return next((one.type for one in here.fields if one.encode_name == name), None)
+    return None

@@ -23,8 +23,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from strongroom import model
 from strongroom.model import Hit, LineInfo, Profile, Provenance
@@ -159,11 +160,46 @@ def _block(number: int, heading: str, text: str) -> str:
     return "\n".join((f"{number}. {heading}", *(f"| {line}" for line in neutral(text).split("\n"))))
 
 
+def neutral_value(value: Any) -> Any:
+    """A JSON value whose texts and keys are each as `neutral_field` makes them.
+
+    Keys that become equal get a number, so that none of them disappears.
+    """
+    if isinstance(value, str):
+        return neutral_field(value)
+    if isinstance(value, list | tuple):
+        return [neutral_value(one) for one in value]
+    if isinstance(value, Mapping):
+        return _neutral_members(value)
+    return value
+
+
+def _neutral_members(value: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, one in value.items():
+        name = shown = neutral_field(key)
+        number = 1
+        while shown in found:
+            number += 1
+            shown = f"{name} ({number})"
+        found[shown] = neutral_value(one)
+    return found
+
+
 def _about(line: Hit | LineInfo) -> str:
-    fields = {"author": line.author, "session": line.session}
+    fields = {"author": line.author, "session": line.session, "turn": line.turn}
     said = [f"{name}={_quoted(value)}" for name, value in fields.items() if value]
     where = [f"id={line.id}", f"namespace={line.namespace}", f"kind={line.kind}", f"time={_stamp(line.time)}"]
-    return " ".join((*where, *said, *_origin(line.provenance)))
+    return " ".join((*where, *said, *_details(line), *_origin(line.provenance)))
+
+
+def _details(line: Hit | LineInfo) -> Iterable[str]:
+    if line.tags:
+        yield f"tags={_shown(line.tags)}"
+    if line.meta:
+        yield f"meta={_shown(line.meta)}"
+    if line.expires is not None:
+        yield f"expires={_stamp(line.expires)}"
 
 
 def _origin(provenance: Provenance) -> Iterable[str]:
@@ -175,6 +211,11 @@ def _origin(provenance: Provenance) -> Iterable[str]:
 
 def _quoted(value: str) -> str:
     return json.dumps(neutral_field(value), ensure_ascii=False)
+
+
+def _shown(value: Any) -> str:
+    """A JSON value on one line. Joined texts must not make up a mark, so the whole is made neutral once more."""
+    return neutral_field(json.dumps(neutral_value(value), ensure_ascii=False))
 
 
 def _stamp(moment: datetime) -> str:

@@ -1,7 +1,8 @@
 """Answers for a model, as a struct and as text. Everything that others wrote is fenced or neutralised.
 
 Some clients show a model the struct and some the text, so both must be equally safe. Texts of lines are fenced in both;
-authors, sessions and sources, which a line's writer chose, are neutralised in both. Ids, namespaces and cursors come
+authors, sessions, sources, tags, turns and meta,
+which a line's writer chose, are neutralised in both. Ids, namespaces and cursors come
 from a vault or from a server that claims to be one: those that do not look right are neutralised, too.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,8 +33,11 @@ class Origin(msgspec.Struct, frozen=True):
     holder: str
 
 
-class RecalledLine(msgspec.Struct, frozen=True):
-    """One recalled line. `text` is data between two marks, never an instruction; `time` is when it happened."""
+class RecalledLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One recalled line. `text` is data between two marks, never an instruction; `time` is when it happened.
+
+    `tags`, `meta`, `expires`, `replaces` and `turn` are there only if the line has them.
+    """
 
     id: str
     namespace: str
@@ -44,6 +48,11 @@ class RecalledLine(msgspec.Struct, frozen=True):
     text: str
     score: float
     provenance: Origin
+    tags: tuple[str, ...] = ()
+    meta: dict[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: str | None = None
+    turn: str = ""
 
 
 class RecalledLines(msgspec.Struct, frozen=True):
@@ -54,7 +63,7 @@ class RecalledLines(msgspec.Struct, frozen=True):
     lines: tuple[RecalledLine, ...]
 
 
-class ListedLine(msgspec.Struct, frozen=True):
+class ListedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line without its text. `size` is the text's size in bytes."""
 
     id: str
@@ -65,6 +74,11 @@ class ListedLine(msgspec.Struct, frozen=True):
     session: str
     size: int
     provenance: Origin
+    tags: tuple[str, ...] = ()
+    meta: dict[str, Any] | None = None
+    expires: datetime | None = None
+    replaces: str | None = None
+    turn: str = ""
 
 
 class ListedLines(msgspec.Struct, frozen=True):
@@ -165,6 +179,7 @@ def _recalled(hit: Hit, mark: str) -> RecalledLine:
         text=fence.wrap_text(hit.text, mark),
         score=hit.score,
         provenance=_origin(hit.provenance),
+        **_details(hit),
     )
 
 
@@ -178,7 +193,18 @@ def _listed(info: LineInfo) -> ListedLine:
         session=fence.neutral_field(info.session),
         size=info.size,
         provenance=_origin(info.provenance),
+        **_details(info),
     )
+
+
+def _details(line: Hit | LineInfo) -> dict[str, Any]:
+    return {
+        "tags": tuple(map(fence.neutral_field, line.tags)),
+        "meta": fence.neutral_value(line.meta) if line.meta else None,
+        "expires": line.expires,
+        "replaces": None if line.replaces is None else _name(line.replaces),
+        "turn": fence.neutral_field(line.turn),
+    }
 
 
 def _origin(provenance: Provenance) -> Origin:

@@ -19,6 +19,7 @@ from strongroom.audit.verifier import Flaw
 from strongroom.caps.chain import Token
 from strongroom.errors import (
     CapRevoked,
+    FormatTooOld,
     InvalidRequest,
     StoreUnavailable,
     StrongroomError,
@@ -33,6 +34,7 @@ from strongroom.vault.migrate import move
 from strongroom.vault.migrate.move import Moved, migrate
 from strongroom.vault.vault import Vault
 from tests.fleet.memory import MemoryBucket
+from tests.memory.test_details import LATER, set_format
 
 OPS = ["put", "get", "list", "forget", "erase"]
 TARGET = "s3://bucket/vault"
@@ -415,6 +417,32 @@ def test_lines_ids_caps_and_log_are_the_same_there_and_back(world: World, cap: T
         assert found[0].op == "migrate"
         assert [entry.op for entry in found].count("put") == 42
         assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("fleet-migrate", "details-carried")
+def test_lines_with_details_are_the_same_there_and_back(world: World, cap: Token) -> None:
+    with world.open(world.file) as vault:
+        memory = vault.memory(cap)
+        memory.put("Hotel", namespace="travel", tags=["trip"], meta={"n": [1, None]}, expires=LATER, turn="t7")
+        before = memory.get("hotel", tags=["trip"])
+        assert len(before) == 1
+    world.move(world.file, TARGET)
+    world.move(TARGET, world.home / "back")
+    for place in (TARGET, world.home / "back"):
+        with world.open(place) as vault:
+            assert vault.memory(cap).get("hotel", tags=["trip"]) == before
+            assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("fleet-migrate", "details-upgrade")
+def test_moved_vault_keeps_its_format(world: World, cap: Token) -> None:
+    with world.open(world.file) as vault:
+        set_format(vault, 1)
+    world.move(world.file, TARGET)
+    assert create_open.read_format(TARGET).v == 1
+    world.move(TARGET, world.home / "back")
+    with world.open(world.home / "back") as vault, pytest.raises(FormatTooOld):
+        vault.memory(cap).put("x", namespace="travel", tags=["trip"])
 
 
 @pytest.mark.requirement("fleet-migrate")

@@ -22,6 +22,7 @@ from strongroom.vault.create_open import identify
 from tests import age
 from tests.audit.tools import edit, query
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
+from tests.memory.test_details import LATER, set_format
 from tests.store.children import Place, Process, commit_for_ever, reason_of
 
 PASSPHRASE = "correct horse battery"
@@ -509,3 +510,20 @@ def test_keys_are_not_locked_behind_a_short_passphrase(vault: Vault, place: Path
     with pytest.MonkeyPatch.context() as real:
         real.setattr(backup, "lock", passphrase_file.lock)
         assert reason_of(lock_keys, place, "short", keys=keys) == "invalid_request"
+
+
+@pytest.mark.requirement("details-carried", "details-upgrade")
+@pytest.mark.parametrize("number", [1, 2])
+def test_restored_vault_has_the_details_of_its_lines_and_its_format(
+    vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, number: int
+) -> None:
+    vault.memory(cap).put("Hotel", namespace="travel", tags=["trip"], meta={"n": [1]}, expires=LATER, turn="t7")
+    before = vault.memory(cap).get("hotel", tags=["trip"])
+    set_format(vault, number)
+    back_up(place, tmp_path / "backup", keys, clock)
+    strongroom.restore(tmp_path / "backup", tmp_path / "new", keys=keys)
+    with strongroom.open(tmp_path / "new", keys=keys, now=clock) as restored:
+        memory = restored.memory(cap)
+        assert (len(before), memory.get("hotel", tags=["trip"])) == (1, before)
+        assert restored._state.records.format == number
+        assert memory.list(turn="t7").lines == vault.memory(cap).list(turn="t7").lines

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,9 @@ from strongroom.strict_json import check_unique_keys
 
 FORMAT = "strongroom-archive"
 VERSION = 1
+DETAILED = 2
+"""The version of an archive with a line that has tags, meta, an expiry or a turn. A reader of 1 refuses it by name."""
+
 ARCHIVE_LIMIT = 512 * 1024 * 1024
 """The largest archive in bytes. It is held in memory, since all of it is checked before any of it is used."""
 
@@ -35,9 +39,18 @@ class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forb
 
 
 class ArchivedLine(
-    msgspec.Struct, tag="line", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
+    msgspec.Struct,
+    tag="line",
+    tag_field="record",
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
 ):
-    """One line with its original provenance. An imported line gets the importing cap's provenance instead."""
+    """One line with its original provenance. An imported line gets the importing cap's provenance instead.
+
+    The members with a default are in a record only if the line has them, and only in an archive of version 2.
+    """
 
     id: LineId
     time: Millis
@@ -47,6 +60,15 @@ class ArchivedLine(
     author: str
     text: str
     provenance: Provenance
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: Millis | None = None
+    turn: str = ""
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether it has a member that version 1 has not."""
+        return bool(self.tags or self.meta or self.turn) or self.expires is not None
 
 
 class ArchivedProfile(
@@ -82,10 +104,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack(archive: Archive) -> bytes:
-    """Encode an archive. Raises `BodyTooLarge` above the limit."""
+    """Encode an archive. Raises `BodyTooLarge` above the limit.
+
+    Its version follows from its lines: without details it is 1, which every version of strongroom reads.
+    """
     lines = sorted(archive.lines, key=_place)
     profiles = sorted(archive.profiles, key=lambda one: one.namespace)
-    body = _joined([archive.header, *lines, *profiles])
+    version = DETAILED if any(line.is_detailed for line in lines) else VERSION
+    body = _joined([msgspec.structs.replace(archive.header, v=version), *lines, *profiles])
     end = _End(lines=len(lines), profiles=len(profiles), sha256=hashlib.sha256(body).hexdigest())
     if len(body) > ARCHIVE_LIMIT - 256:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes", hint="export one namespace at a time")
@@ -109,7 +135,9 @@ def unpack(data: bytes) -> Archive:
     if not isinstance(end, _End) or hashlib.sha256(body).hexdigest() != end.sha256:
         raise _damaged()
     records = [_record(text, number) for number, text in enumerate(body.split(b"\n")[1:-1], start=2)]
-    lines = tuple(_checked(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedLine))
+    lines = tuple(
+        _checked(one, at, header.v) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedLine)
+    )
     profiles = tuple(
         _checked_profile(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedProfile)
     )
@@ -127,9 +155,9 @@ def _header(data: bytes) -> Header:
     found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
     if not isinstance(found, Header):
         raise _damaged()
-    if found.v != VERSION:
+    if found.v not in (VERSION, DETAILED):
         raise InvalidRequest(
-            f"the archive has format {found.v}, but this version of strongroom reads only {VERSION}",
+            f"the archive has format {found.v}, but this version of strongroom reads only up to {DETAILED}",
             hint="install a newer strongroom",
         )
     _check_header(found)
@@ -171,7 +199,7 @@ def _damaged() -> Tampered:
     return Tampered("the archive was cut or edited", hint="use another copy of it")
 
 
-def _checked(line: ArchivedLine, number: int) -> ArchivedLine:
+def _checked(line: ArchivedLine, number: int, version: int) -> ArchivedLine:
     """Return the line if a put would accept it. Raises `InvalidRequest` otherwise."""
     try:
         model.line_id(line.id)
@@ -182,9 +210,21 @@ def _checked(line: ArchivedLine, number: int) -> ArchivedLine:
         model.clean_text(line.text)
         if not line.text.strip():
             raise InvalidRequest("a line needs some text")
+        if line.is_detailed:
+            _check_details(line, version)
     except (StrongroomError, OverflowError) as error:
         raise _unfit(error, number) from None
     return line
+
+
+def _check_details(line: ArchivedLine, version: int) -> None:
+    if version < DETAILED:
+        raise InvalidRequest(f"it has members that format {version} has not")
+    model.clean_tags(line.tags)
+    model.clean_meta(line.meta or {})
+    model.clean_field(line.turn, "a turn")
+    if line.expires is not None:
+        model.millis(model.moment(line.expires))
 
 
 def _checked_profile(profile: ArchivedProfile, number: int) -> ArchivedProfile:

@@ -27,6 +27,8 @@ class ImportResult(msgspec.Struct):
     put: int = 0
     there: int = 0
     forgotten: int = 0
+    expired: int = 0
+    """Lines that were skipped because their expiry has passed."""
     conflicts: list[tuple[Namespace, LineId]] = msgspec.field(default_factory=list)
     profiles_put: int = 0
     profiles_there: int = 0
@@ -125,6 +127,10 @@ def _archived(hit: Hit) -> ArchivedLine:
         author=hit.author,
         text=hit.text,
         provenance=hit.provenance,
+        tags=hit.tags,
+        meta=hit.meta,
+        expires=None if hit.expires is None else model.millis(hit.expires),
+        turn=hit.turn,
     )
 
 
@@ -148,22 +154,25 @@ def import_lines(
     memory: Memory,
     archive: Archive,
     *,
+    now: Millis | None = None,
     renamed: Renamed | None = None,
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> ImportResult:
     """Put an archive's lines with their ids; `renamed` maps namespaces of the archive to those of the vault.
 
-    A namespace that the cap does not cover is refused before anything is written. If the vault has another line with
-    the same id, or another profile, it keeps its own and the result names it. `profiles` needs `profile`.
+    A namespace that the cap does not cover, and details in a vault whose format does not have them, are refused before
+    anything is written. If the vault has another line with the same id, or another profile, it keeps its own and the
+    result names it. Lines that have expired, at `now` or for the vault, are skipped. `profiles` needs `profile`.
     """
     names = _checked_names(archive, renamed or {})
     outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
     # Read before anything is written, since the gate may refuse a namespace here.
     wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
-    done = 0
+    lines = [line for line in archive.lines if now is None or line.expires is None or line.expires > now]
+    outcome.expired = done = len(archive.lines) - len(lines)
     progress(0, len(archive.lines))
-    for batch in _batches(_telling_first(archive.lines)):
+    for batch in _batches(_telling_first(lines)):
         _put(memory, [_new(line, names) for line in batch], outcome)
         done += len(batch)
         progress(done, len(archive.lines))
@@ -192,8 +201,12 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
 
 
 def _telling_first(lines: Sequence[ArchivedLine]) -> list[ArchivedLine]:
-    """The lines, with one of each namespace and of two sessions in front, so that a refusal comes before any write."""
-    chosen: dict[tuple[str, str], ArchivedLine] = {}
+    """The lines, with those in front for which all might be refused, so that a refusal comes before any write.
+
+    These are one with details, which is the very first, one of each namespace, and those of two sessions.
+    """
+    detailed = next((line for line in lines if line.is_detailed), None)
+    chosen: dict[tuple[str, str], ArchivedLine] = {} if detailed is None else {("details", ""): detailed}
     for line in lines:
         chosen.setdefault(("namespace", line.namespace), line)
         if len({one.session for one in chosen.values()}) < 2:
@@ -225,20 +238,30 @@ def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
         kind=line.kind,
         id=line.id,
         time=model.moment(line.time),
+        tags=line.tags,
+        meta=line.meta,
+        expires=None if line.expires is None else model.moment(line.expires),
+        turn=line.turn,
     )
 
 
 def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> None:
-    """Put a batch. On a conflict, put each half, until the conflicting line is alone."""
+    """Put a batch. If a line conflicts or has expired for the vault, put each half, until that line is alone."""
     try:
         receipts = memory.put_many(lines)
-    except LineConflict:
-        if len(lines) == 1:
+    except (LineConflict, InvalidRequest) as error:
+        # Each line was checked when the archive was read: all that a put can still find wrong with one is its expiry.
+        is_expiry = isinstance(error, InvalidRequest)
+        if is_expiry and all(line.expires is None for line in lines):
+            raise
+        if len(lines) > 1:
+            half = len(lines) // 2
+            _put(memory, lines[:half], outcome)
+            _put(memory, lines[half:], outcome)
+        elif is_expiry:
+            outcome.expired += 1
+        else:
             outcome.conflicts.append((Namespace(lines[0].namespace or ""), LineId(lines[0].id or "")))
-            return
-        half = len(lines) // 2
-        _put(memory, lines[:half], outcome)
-        _put(memory, lines[half:], outcome)
         return
     outcome.there += sum(receipt.duplicate for receipt in receipts)
     outcome.forgotten += sum(receipt.forgotten for receipt in receipts)

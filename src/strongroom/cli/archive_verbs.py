@@ -107,6 +107,7 @@ class Imported(msgspec.Struct, frozen=True):
     put: int
     there: int
     forgotten: int
+    expired: int
     conflicts: list[tuple[str, str]]
     profiles_put: int
     profiles_there: int
@@ -167,7 +168,9 @@ def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
     memory, said = _memory(run)
     try:
         with archive_options.bar(run, "putting") as told:
-            return archive.import_lines(memory, found, renamed=renamed, profiles="profile" in said.ops, progress=told)
+            return archive.import_lines(
+                memory, found, now=system_clock(), renamed=renamed, profiles="profile" in said.ops, progress=told
+            )
     except CapNamespaceDenied as denial:
         missing = sorted(name for name in _counts(found) if renamed.get(name, name) not in said.namespaces)
         if missing:
@@ -223,6 +226,7 @@ def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Itera
         ("put", str(outcome.put)),
         ("already there", str(outcome.there)),
         ("forgotten earlier, not imported", str(outcome.forgotten)),
+        ("expired, not imported", str(outcome.expired)),
         ("not imported: another line has the id", str(len(outcome.conflicts))),
         ("profiles written", str(outcome.profiles_put)),
         ("profiles already there", str(outcome.profiles_there)),

@@ -35,9 +35,9 @@ added since. A cap that was given is never
 replaced by it: if it is refused, the command is. A cap never stands on the command line, where other processes could
 read it, and a cap file that others can read is refused.
 
-`init`, `namespaces`, `cap mint`, `cap list`, `cap revoke`, `audit`, `backup`, `restore`, `migrate`, `rotate` and
-`serve` are the owner's work: the keys do it and no cap is asked, so one that is given is not used, and a note on stderr
-says so.
+`init`, `namespaces`, `cap mint`, `cap list`, `cap revoke`, `audit`, `backup`, `restore`, `migrate`, `upgrade`, `rotate`
+and `serve` are the owner's work: the keys do it and no cap is asked, so one that is given is not used, and a note on
+stderr says so.
 
 The owner's cap is worth as much as the keys beside it, and no more is protected from who can read that directory.
 

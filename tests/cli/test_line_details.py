@@ -113,7 +113,7 @@ def test_details_in_a_vault_of_format_1_are_refused_with_the_command_that_helps(
 # What is kept and shown.
 
 
-@pytest.mark.requirement("details-members", "cli-memory")
+@pytest.mark.requirement("details-members")
 def test_details_are_kept_and_shown_in_json_and_in_words(cli: Cli, lines: str) -> None:
     (hit,) = cli("get", "--id", lines, "--json").json["hits"]
     (row,) = cli("list", "--tag", "trip", "--json").json["lines"]
@@ -173,7 +173,7 @@ def test_hostile_tag_and_meta_do_not_reach_the_terminal_raw(cli: Cli, vault: Non
 # Filters and texts.
 
 
-@pytest.mark.requirement("filters", "cli-memory")
+@pytest.mark.requirement("filters")
 @pytest.mark.parametrize("words", [*FILTERS, ["--session", "monday"]], ids=" ".join)
 def test_get_list_and_forget_mean_the_same_lines(cli: Cli, lines: str, words: list[str]) -> None:
     asked = ["--from-session", "monday"] if words[0] == "--session" else words
@@ -186,7 +186,7 @@ def test_get_list_and_forget_mean_the_same_lines(cli: Cli, lines: str, words: li
     assert len(cli("list", "--json").json["lines"]) == 2
 
 
-@pytest.mark.requirement("list-texts", "cli-memory")
+@pytest.mark.requirement("list-texts")
 def test_texts_are_listed_whole_and_on_record_as_reads(cli: Cli, lines: str) -> None:
     found = cli("list", "--text", "--json").json["lines"]
     assert [row["text"] for row in found] == ["Hotel on the hill", "Hotel at the station", "Hotel by the river"]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import NewLine, Token, Vault, errors
+from strongroom import NewLine, Token, Vault, errors, model
 from strongroom.crypto import line_encryption
 from strongroom.memory import Memory
 from strongroom.memory.vault_records import FORMAT, VaultFormatRecord
@@ -210,6 +210,40 @@ def test_details_travel_in_a_sealed_bundle(vault: Vault, memory: Memory) -> None
     (hit,) = memory.get("offline")
     assert (hit.tags, hit.meta, hit.expires, hit.turn) == (("x",), {"n": 1}, LATER, "t9")
     assert memory.deliver(sealed)[0].duplicate
+
+
+@pytest.mark.requirement("details-format")
+def test_bundle_with_details_waits_until_the_format_is_raised(vault: Vault, cap: Token, reopen: Reopen) -> None:
+    from strongroom.crypto import inbox
+
+    line = NewLine(text="said offline", namespace="travel", id="01JABCDEFGHJKMNPQRSTVWXYZ0", tags=("x",))
+    set_format(vault, 1)
+    older = reopen()
+    memory = older.memory(cap)
+    sealed = inbox.seal(memory.inbox(), inbox.Bundle(actor="local/alice", lines=(line,)))
+    with pytest.raises(errors.FormatTooOld):
+        memory.deliver(sealed)
+    assert memory.list().lines == ()
+    raise_format(vault)
+    raise_format(older)
+    assert not memory.deliver(sealed)[0].duplicate
+    assert memory.get("offline", tags=["x"])
+
+
+@pytest.mark.requirement("details-bad")
+def test_bundle_with_a_line_that_expired_while_it_waited_is_refused_whole(
+    vault: Vault, memory: Memory, clock: Clock
+) -> None:
+    from strongroom.crypto import inbox
+
+    soon = model.moment(model.Millis(clock() + 1000))
+    plain = NewLine(text="said offline", namespace="travel", id="01JABCDEFGHJKMNPQRSTVWXYZ0")
+    ends = NewLine(text="ends soon", namespace="travel", id="01JABCDEFGHJKMNPQRSTVWXYZ1", expires=soon)
+    sealed = inbox.seal(memory.inbox(), inbox.Bundle(actor="local/alice", lines=(plain, ends)))
+    clock.move(2)
+    with pytest.raises(errors.InvalidRequest):
+        memory.deliver(sealed)
+    assert memory.list().lines == ()
 
 
 @pytest.mark.requirement("details-members")

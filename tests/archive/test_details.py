@@ -93,7 +93,7 @@ def test_import_of_details_into_a_vault_of_format_1_is_refused_before_anything_i
 ) -> None:
     vault, token = other
     set_format(vault, 1)
-    vault._state.records.format = 1  # as in a process that began before it was raised
+    vault._state.records._format = 1  # as in a process that began before it was raised
     plain = [line(number) for number in range(600)] + [line(900, "work", session="s2")]
     what = archive_of(*plain, line(999, tags=("trip",)))
     assert reason_of(imported, vault, token, what) == "format_too_old"

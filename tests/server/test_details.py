@@ -184,7 +184,7 @@ def test_details_in_a_vault_of_format_1_are_refused_by_name_over_http(
     vault: Vault, start: StartThread, cap: Token, clock: Clock
 ) -> None:
     set_format(vault, 1)
-    vault._state.records.format = 1  # as in a server that began before it was raised
+    vault._state.records._format = 1  # as in a server that began before it was raised
     running = start()
     answer = put(running, cap, tags=["trip"])
     assert answer.outcome == (400, "format_too_old")

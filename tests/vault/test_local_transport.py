@@ -42,6 +42,7 @@ from tests.vault.tools import (
     unread,
 )
 
+TRIP = "01JABCDEFGHJKMNPQRSTVWXYZ7"
 EVERY_OP = [str(op) for op in Op]
 AUDITING: dict[str, api.Call[Any]] = {
     "entries read": api.ReadEntries(),
@@ -54,7 +55,7 @@ AUDITING: dict[str, api.Call[Any]] = {
 def _calls(some_link: str, sealed: bytes = b"never opened") -> dict[type[api.Call[Any]], api.Call[Any]]:
     """One sound call of each kind, in an order in which all of them succeed if the vault opens what is `sealed`."""
     given: list[api.Call[Any]] = [
-        api.Put(lines=(NewLine(text="a trip", namespace="travel"),)),
+        api.Put(lines=(NewLine(text="a trip", namespace="travel", id=TRIP),)),
         api.ReadInbox(),
         api.Deliver(sealed=sealed),
         api.Observe(what="terminal", digest="0" * 64),
@@ -63,6 +64,8 @@ def _calls(some_link: str, sealed: bytes = b"never opened") -> dict[type[api.Cal
         api.WriteProfile(text="likes tea", namespace="travel"),
         api.ReadProfile(namespace="travel"),
         api.TakeSnapshot(),
+        api.Replace(id=TRIP, text="another trip", namespace="travel"),
+        api.ReadHistory(id=TRIP, namespace="travel"),
         api.Forget(session="none"),
         api.Erase(namespaces=("travel",)),
         api.Renew(),

@@ -206,6 +206,8 @@ def _call(kind: type[api.Call[Any]], some_link: str) -> api.Call[Any]:
         api.WriteProfile: api.WriteProfile(text="x", namespace="work"),
         api.ReadProfile: api.ReadProfile(namespace="work"),
         api.Forget: api.Forget(session="s"),
+        api.Replace: api.Replace(id="01JABCDEFGHJKMNPQRSTVWXYZ0", text="x", namespace="work"),
+        api.ReadHistory: api.ReadHistory(id="01JABCDEFGHJKMNPQRSTVWXYZ0", namespace="work"),
         api.Mint: terms(),
         api.Revoke: api.Revoke(link=some_link),
         api.Prove: api.Prove(index=0),

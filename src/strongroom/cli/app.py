@@ -28,6 +28,8 @@ VERBS = {
     "init": ("strongroom.cli.init_namespaces:init", "Make a vault, its keys and your own cap."),
     "put": ("strongroom.cli.put_get_list:put", "Remember a text."),
     "get": ("strongroom.cli.put_get_list:get", "Recall what fits a question."),
+    "replace": ("strongroom.cli.replace_history:replace", "Correct a line."),
+    "history": ("strongroom.cli.replace_history:history", "Show the versions of a line."),
     "list": ("strongroom.cli.put_get_list:list_lines", "List lines, with or without their texts."),
     "snapshot": ("strongroom.cli.snapshot_profile:snapshot", "Show the profiles for a system prompt."),
     "profile": ("strongroom.cli.snapshot_profile:profile", "Read and write the profile of a namespace."),

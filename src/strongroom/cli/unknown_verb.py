@@ -10,7 +10,7 @@ _PUT = "`strongroom put` remembers a text"
 _GET = "`strongroom get` recalls lines that fit a question"
 _FORGET = "`strongroom forget` removes lines for good, `strongroom erase` a whole namespace"
 _LIST = "`strongroom list` shows which lines there are"
-_CHANGE = "a line is never changed: `strongroom put` the new text, and `strongroom forget` the old line's id"
+_CHANGE = "`strongroom replace` corrects a line, and `strongroom history` shows what it was"
 _STATUS = "`strongroom doctor` checks the vault, `strongroom audit show` lists what was done"
 
 ELSEWHERE = {
@@ -18,13 +18,13 @@ ELSEWHERE = {
     **dict.fromkeys(("search", "recall", "query", "find", "ask", "grep"), _GET),
     **dict.fromkeys(("delete", "del", "rm", "remove", "drop"), _FORGET),
     **dict.fromkeys(("ls", "show", "all"), _LIST),
-    **dict.fromkeys(("update", "edit", "replace", "set", "change"), _CHANGE),
+    **dict.fromkeys(("update", "edit", "set", "change", "correct"), _CHANGE),
     **dict.fromkeys(("status", "check", "stats"), _STATUS),
     **dict.fromkeys(("new", "create", "setup"), "`strongroom init` makes a vault, its keys and your own cap"),
     **dict.fromkeys(
         ("mint", "revoke", "token", "attenuate"), "`strongroom cap` mints, narrows, lists and revokes caps"
     ),
-    **dict.fromkeys(("verify", "log", "logs", "history"), "`strongroom audit` reads, verifies and proves the log"),
+    **dict.fromkeys(("verify", "log", "logs"), "`strongroom audit` reads, verifies and proves the log"),
     **dict.fromkeys(("server", "start", "run"), "`strongroom serve` serves the vault, `strongroom mcp` one MCP client"),
     "version": "`strongroom --version` prints it",
 }

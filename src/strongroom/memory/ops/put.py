@@ -220,7 +220,7 @@ def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Rece
 def _same(line: Line, draft: Draft) -> bool:
     """Whether a repeated put is the same line. The time counts only if the caller gave one."""
     given = draft.line
-    fixed = (line.text, line.kind, line.session, line.author, line.details) == (
+    fixed = (line.text, line.kind, line.session, line.author, _as_put(line.details)) == (
         given.text,
         given.kind,
         given.session,
@@ -228,6 +228,15 @@ def _same(line: Line, draft: Draft) -> bool:
         given.details,
     )
     return fixed and (not draft.own_time or line.time == given.time)
+
+
+def _as_put(details: LineDetails | None) -> LineDetails | None:
+    """The details that a put of this line has: what it replaced is not among them, as when it comes from an archive."""
+    if details is None or details.replaces is None:
+        return details
+    critical = tuple([name for name in details.critical if name != "replaces"])
+    plain = msgspec.structs.replace(details, critical=critical, replaces=None)
+    return None if plain == LineDetails() else plain
 
 
 def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:

@@ -32,8 +32,9 @@ _TRIES = 64
 def replace(clerk: DecisionRecorder, caller: Caller, call: api.Replace) -> Operation[Receipt]:
     """Put a line in the place of another one. The cap must allow `put` and `forget`."""
     named = None if call.namespace is None else [call.namespace]
-    yield from clerk.admit(caller, Ask.of(Op.FORGET, named, session=call.session))
     ask = Ask.of(Op.PUT, named, session=call.session)
+    yield from clerk.admit(caller, ask)
+    yield from clerk.admit(caller, Ask.of(Op.FORGET, named, session=call.session))
     for _ in range(_TRIES):
         grant, shelves = yield from clerk.readable(caller, ask)
         try:

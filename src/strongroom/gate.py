@@ -125,7 +125,7 @@ class Gate:
             if held.actor is None:
                 raise CapMalformed(
                     "the cap covers a scope of actors and names none",
-                    hint="narrow it to one actor before use; an admin cap opens no memory",
+                    hint="narrow the cap to one actor before use; an admin cap gives no access to memory",
                 )
             _check_op(held, ask)
             _check_class(held, ask)

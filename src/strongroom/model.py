@@ -375,7 +375,7 @@ def moment(value: Millis) -> datetime:
 class LineIds:
     """Makes ULIDs that increase even within one millisecond, so that a batch keeps its order.
 
-    Use one object for each namespace: a counter shared by several would tell one of what is put into another.
+    Use one object for each namespace. With a shared counter, ids in one namespace would reveal activity in another.
     """
 
     def __init__(self, random: Callable[[int], bytes]) -> None:

@@ -325,7 +325,8 @@ def _pattern(source: str) -> re.Pattern[str]:
     if not source or len(source) > PATTERN_LIMIT:
         raise InvalidRequest(f"a pattern must have 1 to {PATTERN_LIMIT} characters")
     if _steps(source) > STEPS_LIMIT:
-        raise InvalidRequest("a pattern could take too long: repeat less, such as {1,20}, and never a group")
+        # No hint: the caller adds this message to its own error and drops hints.
+        raise InvalidRequest("a pattern could take too long: use short repetitions such as {1,20}, and repeat no group")
     compiled = re.compile(source, re.IGNORECASE)
     if compiled.match(""):
         raise InvalidRequest("a pattern matches the empty text, so it matches everything")

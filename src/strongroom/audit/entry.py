@@ -74,7 +74,7 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 def pending(entries: Sequence[Entry], effects: Sequence[Effect] = (), since: Mapping[str, Version] = ANY) -> Pending:
-    """The commit that is to put these entries on record, together with what they tell of."""
+    """The commit that writes these entries to the log together with the effects that they describe."""
     return Pending([entry.encoded() for entry in entries], effects, entries[0].time, since)
 
 

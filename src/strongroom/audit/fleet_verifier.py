@@ -35,7 +35,7 @@ _LOOKS = 5
 
 
 class Doubt(NamedTuple):
-    """A misfit that a concurrent write may explain, to be looked at again: an object by its name, or by its tags."""
+    """A mismatch that a concurrent write may explain, so it is checked again. The object is given by name or tags."""
 
     finding: Finding
     tags: Tags | None = None
@@ -70,7 +70,7 @@ class FleetVerifier:
         """For each log, the sighting to store in its checkpoint."""
 
     def run(self, progress: Progress | None = None) -> VerificationReport:
-        """Verify everything. Misfits are looked at again before they are reported."""
+        """Verify everything. Mismatches are checked again before they are reported."""
         told = progress or (lambda *_: None)
         # Objects before logs: the entry of every object seen here is already in a log that is read afterwards.
         objects = list(self._objects.read_all())
@@ -238,7 +238,7 @@ class Covered:
     def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
         self._first: list[int] = []
         self._reach: list[tuple[int, int]] = []
-        """For each run: the furthest end of it and of those it overlaps, and the latest entry that stated one."""
+        """For each run: the furthest end of all runs that overlap it, and the latest entry that stated one of them."""
         for first, behind, said_at in sorted(runs):
             reach, latest = self._reach[-1] if self._reach else (0, 0)
             self._first.append(first)

@@ -72,7 +72,7 @@ class Witness:
         except (OSError, UnicodeDecodeError) as error:
             raise KeyUnavailable(
                 f"cannot read the last seen checkpoint {self.path}: {_why(error)}",
-                hint="put back a copy of it; without a copy, move it away: then there is no checkpoint to compare with",
+                hint="restore the file from a copy, or move it away to go on without a checkpoint to compare with",
             ) from None
 
     def age(self) -> float | None:

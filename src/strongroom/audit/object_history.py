@@ -85,12 +85,12 @@ class _Emptied:
         self.said_at = max(self.said_at, 1 << 62 if told.said_at is None else told.said_at)
 
     def may_follow(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one of the erasures may have come after a statement. `own`: both are of the same worker."""
+        """Whether one of the erasures may have come after a statement. `own`: the same worker logged both."""
         is_over = own and self.said_at < said.number
         return said.time <= max(self.perhaps, _NEVER if is_over else self.sure) + CLOCK_LEEWAY
 
     def follows(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one of the erasures certainly came after it."""
+        """Whether one of the erasures certainly came after a statement. `own` is as in `may_follow`."""
         return said.time < self.sure - CLOCK_LEEWAY or (own and said.number < self.number)
 
 
@@ -187,7 +187,7 @@ class Statements:
     # Whether an entry was carried out.
 
     def is_effective(self, told: ToldEntry, part: int, there: There) -> bool:
-        """Whether the store is as one part of an entry left it, or as a later entry did.
+        """Whether the store is in the state that one part of an entry left, or that a later entry left.
 
         A store that passes this also passes when the part then counts as certainly carried out.
         """

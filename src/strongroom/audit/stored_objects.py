@@ -61,7 +61,7 @@ class StoredObjects:
             yield from portion
 
     def _page(self, scope: str, after: str) -> tuple[str, list[SeenObject]]:
-        """One page of a part, and its last name. If the page does not read, each of its objects is read by itself."""
+        """One page of a part, and its last name. If the page cannot be read, its objects are read one by one."""
         try:
             page = self._store.list(scope, after, _PAGE)
         except Tampered:
@@ -70,7 +70,7 @@ class StoredObjects:
         return page[-1].name if page else "", list(map(self._tagged, page))
 
     def names(self, scope: str, after: str) -> list[str]:
-        """A page of names. If it does not read, the actor's keys alone: reading those reports the flaw."""
+        """A page of names. If it cannot be read, only the name of the actor's keys: reading those reports the flaw."""
         try:
             return [one.name for one in self._store.names(scope, after, _PAGE)]
         except Tampered:

@@ -26,7 +26,7 @@ Part = tuple[int, int]
 
 
 class EntryState(StrEnum):
-    """How much of an entry's effect is in the store, as the entry or a later one left it."""
+    """How much of an entry's effect is in the store. Objects that a later entry changed count as present."""
 
     THERE = "there"
     PARTLY = "partly"
@@ -45,7 +45,7 @@ class Unsettled(msgspec.Struct, frozen=True):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have been acknowledged and then undone, and this has not been reported."""
+        """Whether the entry's effect may have been acknowledged and then undone without this having been reported."""
         return self.state != EntryState.THERE and not self.is_known
 
 

@@ -137,7 +137,9 @@ def attenuate(
     """Add a narrowing link. Works offline: it needs the parent token, and nothing of the vault."""
     parent = parse(token)
     if parent.seed is None:
-        raise InvalidRequest("this cap has no holder key, so it cannot be narrowed", hint="mint a delegable one")
+        raise InvalidRequest(
+            "this cap has no holder key, so it cannot be narrowed", hint="mint a cap that may be delegated"
+        )
     if depth_left_in(parent.links) < 1:
         raise InvalidRequest("this cap allows no further link")
     claims = Narrowing(

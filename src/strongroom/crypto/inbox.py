@@ -88,7 +88,7 @@ def _opened(identity: Any, sealed: bytes) -> bytes:
     except age.DecryptError:
         raise InvalidRequest(
             "the bundle does not open: it was sealed for another vault, or it is damaged",
-            hint="seal it to what this vault's inbox says; a damaged one cannot be mended",
+            hint="seal the bundle to the key that memory.inbox() returns; a damaged bundle cannot be repaired",
         ) from None
     return opened
 
@@ -112,7 +112,8 @@ def _check_lines(lines: tuple[NewLine, ...]) -> None:
     for line in lines:
         if line.id is None:
             raise InvalidRequest(
-                "each line of a bundle needs an id", hint="without one, it would be written at every delivery"
+                "each line of a bundle needs an id",
+                hint="without an id, a line would be stored again at every delivery",
             )
         model.line_id(line.id)
 

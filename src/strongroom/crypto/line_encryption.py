@@ -43,7 +43,7 @@ PADDED = (
 
 VERSION = 1
 DETAILED = 2
-"""The version of a line with details, and of a page with such lines: what knows only version 1 refuses them."""
+"""The version of a line with details, and of a page with such lines. Programs that know only version 1 refuse both."""
 
 CRITICAL = frozenset({"expires", "replaces"})
 """The members of a line's details that change its meaning and that this version understands."""
@@ -95,12 +95,12 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
         raise Tampered("a decrypted line cannot be decoded") from None
     # The context already binds both. A writer that held the key and still wrote another id is not believed.
     if line.id != line_id or line.namespace != place.namespace:
-        raise Tampered("a line names another place than its own")
+        raise Tampered("a line states another id or namespace than those it is stored under")
     if (line.details is None) != (version == VERSION):
-        raise Tampered("a line is of another version than its members")
+        raise Tampered("a line's version does not fit its fields")
     if line.details is not None and not CRITICAL.issuperset(line.details.critical):
         raise FormatTooNew(
-            "a newer version of strongroom wrote a line that this one would misread", hint="install that version"
+            "a newer version of strongroom wrote a line that this one would misread", hint="install the newer version"
         )
     return line
 

@@ -49,8 +49,8 @@ def lock(data: bytes, passphrase: str) -> bytes:
     locked: bytes = pyrage.passphrase.encrypt(data, passphrase)
     if not _is_ours(locked):
         raise KeyUnavailable(
-            f"age asks for more work on this machine than is opened again (2^{WORK_LIMIT})",
-            hint="do it on another machine, and report this one",
+            f"on this machine, age encrypts with more scrypt work than strongroom allows for opening (2^{WORK_LIMIT})",
+            hint="encrypt the file on another machine, and report this one",
         )
     return locked
 
@@ -95,7 +95,9 @@ def _unarmored(data: bytes) -> bytes:
 def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
     """The error for an age failure. age reports it in words only: the passphrase's stanza, or anything else."""
     if said == "Decryption failed":
-        return KeyUnavailable("the passphrase does not open the file", hint="nothing was changed; try another one")
+        return KeyUnavailable(
+            "the passphrase does not open the file", hint="nothing was changed; try another passphrase"
+        )
     if said.startswith("Excessive work"):
         return InvalidRequest(
             "this machine is too slow or too busy to open the file",
@@ -105,4 +107,4 @@ def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
 
 
 def _damaged() -> Tampered:
-    return Tampered("the file is damaged: cut, or edited", hint="use another copy of it")
+    return Tampered("the file is damaged: cut, or edited", hint="use another copy of the file")

@@ -87,7 +87,7 @@ class Sparing(Protocol):
     def rank_without(
         self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
-        """As `rank`, without the lines in `without`. The scores must be the same as with them."""
+        """Like `rank`, but leave out the lines in `without`. The scores of the other lines must not change."""
 
 
 def load(name: str) -> Engine:

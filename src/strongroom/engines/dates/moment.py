@@ -1,4 +1,4 @@
-"""The reference of a mention of time: its day, question or line, and the tense of the words around it.
+"""What a mention of time refers to: the day of the text, whether it is a question or a line, and the tense nearby.
 
 This module alone decides which of several possible days a mention means:
 

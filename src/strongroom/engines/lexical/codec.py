@@ -35,7 +35,7 @@ class EncodedFeatures(msgspec.Struct, array_like=True, frozen=True):
     days: list[tuple[int, int, int]]
 
     def postings(self, start: int) -> Iterator[tuple[str, list[int]]]:
-        """Each word with its occurrences, the first of these lines being number `start`."""
+        """Each word with its occurrences. Line numbers are shifted, so that the first of these lines gets `start`."""
         shift, at = start << TF_BITS, 0
         occurrences = [occurrence + shift for occurrence in array("I", self.occurrences)]
         for word, size in zip(self.vocabulary, array("I", self.sizes), strict=True):

@@ -18,19 +18,19 @@ from strongroom.model import Line
 # Signals of matching, as shares of everything that was looked for. `python_reference` computes them.
 
 MATCH = 4.42
-"""The line holds what was looked for (BM25): the main signal."""
+"""The line contains the words of the query (BM25): the main signal."""
 
 CONTEXT = 1.40
-"""The line and its two neighbours together hold it: an answer often omits what the question before it named."""
+"""The line and its two neighbours together contain those words: an answer often omits what its question named."""
 
 SESSION = 2.53
-"""The conversation as a whole is about it."""
+"""The conversation as a whole is about those words."""
 
 QUESTION_BEFORE = 1.35
-"""The line before is a question that asked for it, so this one is likely to be the answer."""
+"""The line before is a question with those words, so this line is likely to be the answer."""
 
 DATE = 2.5
-"""The line has to do with the days that were asked for, whatever else it holds."""
+"""The line mentions the days that were asked for, or was written on them, whatever else it contains."""
 
 
 # Signals of a line's marks: the same for all lines with the same marks.
@@ -82,7 +82,7 @@ OF_MARKS: tuple[tuple[Callable[[int, Question], float], float], ...] = (
 
 
 def substance(length: int) -> float:
-    """A longer line says more, up to a point; BM25 alone prefers the shortest."""
+    """The length of a line, up to a limit: a longer line says more, but BM25 alone prefers the shortest."""
     return min(math.log1p(length), _LONG_ENOUGH)
 
 

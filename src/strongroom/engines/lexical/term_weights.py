@@ -78,7 +78,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def rarity(total: int, holding: int) -> float:
-    """Inverse document frequency, as in BM25: how much it tells that a line (or session) holds a word."""
+    """Inverse document frequency, as in BM25: how much a word in a line (or session) says about the subject."""
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 

@@ -40,7 +40,7 @@ class FairLock:
         self._threads.acquire()
         try:
             if not self._files:
-                raise StoreUnavailable("the vault is closed", hint="open it again")
+                raise StoreUnavailable("the vault is closed", hint="open the vault again")
             turn, lock = self._files
             deadline = time.monotonic() + self._patience
             _take(turn, deadline)

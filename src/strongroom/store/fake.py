@@ -236,7 +236,7 @@ class FakeStore:
     @contextmanager
     def _call(self, method: str) -> Iterator[FakeDisk]:
         if self._closed:
-            raise StoreUnavailable("the store is closed", hint="open it again")
+            raise StoreUnavailable("the store is closed", hint="open the store again")
         with self.disk.lock, self.faults.around(method):
             yield self.disk
 

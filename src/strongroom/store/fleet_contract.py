@@ -63,7 +63,7 @@ class FleetStore(Protocol):
     """The worker whose log this process writes; empty if it writes none."""
 
     def roster(self) -> Sequence[tuple[str, Member | None]]:
-        """Every worker in the roster with its entry; None for one that does not decode."""
+        """Every worker in the roster, with its entry, or None if the entry cannot be decoded."""
 
     def logs(self) -> Sequence[str]:
         """The workers that have bundles."""

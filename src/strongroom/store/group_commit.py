@@ -19,7 +19,10 @@ _GROUP = 256
 
 
 class CommitRequest:
-    """One thread's commit, waiting to be grouped into a transaction. ValueError for one that no store may make."""
+    """One thread's commit, waiting to be grouped into a transaction.
+
+    Raises ValueError for effects that `check_effects` refuses.
+    """
 
     __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "since", "time", "turn")
 

@@ -217,7 +217,10 @@ class SqliteReader(SqliteConnections):
     def _check_schema(self) -> None:
         """Refuse a file with tables, indexes or triggers that are not ours: they could keep what we delete."""
         if sorted(self._read(SELECT_SCHEMA, ())) != sorted(own_schema()):
-            raise Tampered("the vault's database holds more than a vault does", hint="keep the files, restore a backup")
+            raise Tampered(
+                "the vault's database does not have the schema of a vault",
+                hint="keep the files, and restore a backup",
+            )
 
 
 class SqliteStore(SqliteReader):

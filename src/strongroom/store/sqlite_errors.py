@@ -31,7 +31,8 @@ def uncopied(error: apsw.Error, target: Path) -> StrongroomError:
         return found
     why = "the disk is full" if isinstance(error, apsw.FullError) else type(error).__name__
     return StoreUnavailable(
-        f"the vault could not be copied to {target}: {why}", hint="make room, or name a place that can be written to"
+        f"the vault could not be copied to {target}: {why}",
+        hint="free disk space, or name a place that you can write to",
     )
 
 

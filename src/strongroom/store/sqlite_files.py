@@ -38,7 +38,9 @@ def check_there(directory: Path) -> None:
         raise Tampered(f"{directory / DATABASE} is empty", hint="restore a backup")
     # A WAL database never has one. SQLite would roll it back, and older versions delete the file that it names.
     if os.path.lexists(directory / f"{DATABASE}-journal"):
-        raise Tampered(f"{directory / DATABASE}-journal is not the vault's", hint="keep the files, move that one away")
+        raise Tampered(
+            f"{directory / DATABASE}-journal is not the vault's", hint="move that journal elsewhere, and delete nothing"
+        )
 
 
 def already_there(directory: Path) -> VaultExists:
@@ -74,7 +76,7 @@ def _check_no_journal(directory: Path) -> None:
                 raise already_there(directory)
             raise Tampered(
                 f"{left} is left of a vault whose {DATABASE} is gone",
-                hint=f"put {DATABASE} back beside it, or restore a backup elsewhere; nothing was changed",
+                hint=f"put {DATABASE} back into {directory}, or restore a backup elsewhere; nothing was changed",
             )
 
 

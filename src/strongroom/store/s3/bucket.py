@@ -235,7 +235,7 @@ def contradiction() -> StoreUnavailable:
 
 def _conflicting() -> StoreUnavailable:
     return StoreUnavailable(
-        "the object store kept giving up a write for another one", hint="try again; nothing was lost"
+        "the object store kept cancelling a write because of a concurrent one", hint="try again; nothing was lost"
     )
 
 

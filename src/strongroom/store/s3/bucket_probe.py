@@ -110,7 +110,7 @@ class Probe:
         return "the second write replaced the first"
 
     def _as_it_was(self) -> str:
-        """Tried with both forms of the etag, because some servers compare it with its quotes, others without."""
+        """Test a write with a condition, with the etag quoted and unquoted: some servers accept only one of them."""
         etag = self._bucket.create(self._place + "a", b"one")
         for quoted in (True, False):
             self._bucket.quoted = quoted

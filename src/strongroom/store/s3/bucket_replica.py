@@ -54,7 +54,7 @@ class View(ABC):
     def refresh(self) -> int:
         """Read the bucket, and return the number of the latest change.
 
-        Concurrent callers share a round, if it begins after their call (coalescing).
+        Concurrent callers share one read of the bucket (coalescing), but only one that begins after their call.
         """
         with self.guard:
             mine = self._begun + 1
@@ -126,7 +126,7 @@ class View(ABC):
         return self.latest
 
     def _is_over(self, name: str, before: Known | None) -> None:
-        """Remember a replaced version. Lines are left out: they end with a tombstone, which is known as such."""
+        """Remember a replaced version, except of a line: a line ends with a tombstone, which is recognised as such."""
         if before is not None and not before.is_gone and LINES not in name:
             self._past.replaced(name, before.version)
 
@@ -135,7 +135,7 @@ class View(ABC):
         return self._past.has_replaced(name, version, moment())
 
     def _is_back(self, name: str, known: Known | None, current: int) -> bool:
-        """Whether this round found an object older than it is known to be."""
+        """Whether this refresh found an older version of an object than the one already known (a rollback)."""
         before = self.objects.get(name)
         if before is None or self._own.get(name, -1) >= current or is_derived(name):
             return False
@@ -223,5 +223,5 @@ def put_back(what: str) -> Tampered:
     """The error about something that is older than it is known to be."""
     return Tampered(
         f"{what} was put back to an older state, or taken away",
-        hint="vault.audit.verify() names what is wrong; a worker that has seen better refuses it until it is put right",
+        hint="vault.audit.verify() names what is wrong; workers that know a newer state refuse it until it is repaired",
     )

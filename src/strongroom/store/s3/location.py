@@ -91,7 +91,7 @@ def _check_values(known: Mapping[str, str]) -> None:
         )
     if ("access_key_id" in known) != ("secret_access_key" in known):
         raise KeyUnavailable(
-            "there is half of a credential", hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither"
+            "only half of the credentials are set", hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither"
         )
 
 
@@ -109,7 +109,8 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
     allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
     if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname or ""):
         raise InvalidRequest(
-            "the endpoint has no TLS", hint="use https, or set AWS_ALLOW_HTTP=true for a network that nobody listens to"
+            "the endpoint has no TLS",
+            hint="use https; on a network where nobody can eavesdrop, set AWS_ALLOW_HTTP=true",
         )
 
 

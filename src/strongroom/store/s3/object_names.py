@@ -83,7 +83,7 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
             return _decoded(body[8:])
         except UNREADABLE:
             raise Tampered(
-                "an actor's generations do not read", hint="vault.audit.verify() names what is wrong"
+                "an actor's generations cannot be read", hint="vault.audit.verify() names what is wrong"
             ) from None
 
 

@@ -45,7 +45,7 @@ class Reader:
         self.bucket = bucket
         self.threads = threads
         self._requests = requests
-        """For single requests. Work on `threads` waits for these, so they must not queue up behind it."""
+        """Threads for single requests. Tasks on `threads` wait for these, so they need threads of their own."""
         self._views = count(1)
         self.vault = VaultView(bucket, next(self._views), now)
         self._room = room

@@ -87,7 +87,7 @@ class S3Store:
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
-        """For refreshes. Apart from the reading of bodies, of which one cold shelf has thousands."""
+        """Threads for refreshes. They are separate, because loading one shelf can read thousands of bodies."""
         self.reader = Reader(bucket, self._threads, self._requests, now, views)
         compactor = Compactor(self.reader, random)
         self._leftovers = Leftovers(compactor.finish, self._later, lambda: clock.monotonic())
@@ -268,7 +268,7 @@ class S3Store:
         except AuditUnavailable as error:
             raise AuditUnavailable(
                 f"this may have been done, but the log cannot say so yet: {error.message}",
-                hint="ask again: what was done is found, and not done twice",
+                hint="try again: work that is already done is not done twice",
             ) from None
 
     def _looked(
@@ -378,7 +378,7 @@ class S3Store:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StoreUnavailable("the store is closed", hint="open it again")
+            raise StoreUnavailable("the store is closed", hint="open the store again")
         if self._unfit is not None:
             raise unfit(self._unfit)
 
@@ -400,7 +400,7 @@ def _changes(effects: Sequence[Effect]) -> list[Effect]:
 
 
 def _may_be_said_later(change: Effect) -> bool:
-    """Whether it may be acknowledged before `done`: a new object of an actor, other than the actor's head."""
+    """Whether a change may be acknowledged before `done` is written: a new object of an actor, but not its head."""
     return (
         isinstance(change, PutNew)
         and object_names.locator_of(change.name) is not None

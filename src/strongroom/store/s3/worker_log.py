@@ -230,7 +230,8 @@ class WorkerLog:
         except NameTaken:
             self.is_taken = self._is_closed = True
             raise AuditUnavailable(
-                "something foreign lies where this worker's log goes on", hint="try again; the worker begins a new log"
+                "another writer's object is in the place of this worker's next log entry",
+                hint="try again; the worker begins a new log",
             ) from None
         except StoreUnavailable as error:
             raise AuditUnavailable(error.message, hint=error.hint) from None
@@ -254,7 +255,7 @@ def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
-    """Every worker in the roster. None for an entry that does not read, or is another's."""
+    """Every worker in the roster, with its entry, or None if the entry is unreadable or names another worker."""
     for one in bucket.list(object_names.ROSTER):
         worker = one.name.removeprefix(object_names.ROSTER)
         found = bucket.get(one.name)

@@ -1,4 +1,4 @@
-"""The content of a page of the cache: the lines of one batch, with the values that they share in it once."""
+"""The content of a cache page: the lines of one batch. Values that several lines share are stored once."""
 
 from __future__ import annotations
 

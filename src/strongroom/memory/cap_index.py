@@ -23,7 +23,7 @@ from strongroom.store.fleet_contract import FleetStore
 
 CAPS = "vault/caps/"
 INDEXED = "vault/indexed"
-"""Its presence says that the index is complete: made with the vault, or since all older records were added."""
+"""If this object exists, the index is complete: it was made with the vault, or all older records have been added."""
 _OF, _FROM = f"{CAPS}of/", f"{CAPS}from/"
 _SCOPES = "scopes"
 _LINK = 64

@@ -267,7 +267,7 @@ class DecisionRecorder:
             if is_paced or not (is_long or self.is_long(shelves)) or (yield SlowStep(grant.actor)) is AT_ONCE:
                 return grant, shelves
             is_paced = True
-        raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
+        raise StoreUnavailable("the server has too little memory for all current requests", hint="try again")
 
     def _places(self, grant: Grant) -> list[ShelfPlace]:
         """The places of a grant's shelves. A namespace into which nothing was put has none."""

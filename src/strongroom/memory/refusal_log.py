@@ -39,7 +39,7 @@ _NEVER = 2**63
 
 Pair = tuple[str, str]
 _ANY_CAP = ""
-"""Replaces the first link in a pair when caps are not told apart."""
+"""Stands in a pair instead of the cap's first link when refusals of all caps are counted together."""
 
 
 class _Bound:
@@ -52,7 +52,7 @@ class _Bound:
         self._taken = 0
 
     def takes(self, now: Millis) -> bool:
-        """Whether there is room for one more, which is then taken."""
+        """Take one place within the limit. False if there was none left."""
         if now // self._span != self._current:
             self._current, self._taken = now // self._span, 0
         self._taken += 1
@@ -137,7 +137,7 @@ class RefusalLog:
             self.due = 0
 
     def _pair(self, entry: Entry) -> Pair:
-        """The pair that a refusal counts for. If there is no room for another, the oldest minute ends early."""
+        """The pair (cap, reason) that a refusal counts for. With too many pairs, the oldest minute ends early."""
         pair = entry.links[0], entry.reason
         if pair not in self._windows and len(self._windows) >= HELD:
             oldest, window = next(iter(self._windows.items()))

@@ -56,7 +56,8 @@ class StoredKeys:
             # Listing page by page may mix two moments, so no refusal is based on it before another read.
             self._store.version(self._store.scope(f"{ACTORS}{locator}/"))
         raise Tampered(
-            "an actor's keys are gone while its lines are there", hint="vault.audit.verify() names what is wrong"
+            "an actor's keys are missing, but its lines are still there",
+            hint="vault.audit.verify() names what is wrong",
         )
 
     def read(self, locator: str) -> KeyCache | None:

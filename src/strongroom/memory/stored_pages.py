@@ -133,7 +133,7 @@ class CachePageSet:
             at += taken
 
     def _group(self, names: Sequence[LineId]) -> Generator[Batch, None, tuple[list[Line], int]]:
-        """As many of these lines as a page holds, oldest first, and how many of the names that covers."""
+        """The first of these lines, as many as fit into a page, oldest first; and how many names were used for them."""
         lines: list[Line] = []
         at, step = 0, _STEPS[0]
         while at < len(names) and _size(lines) < PAGE_TEXT:

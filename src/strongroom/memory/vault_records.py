@@ -103,7 +103,9 @@ class VaultRecords:
     def load_secrets(self) -> None:
         stored = self._store.get(SECRETS)
         if stored is None or stored.body is None:
-            raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
+            raise Tampered(
+                "the vault has lost its secrets", hint="restore a backup, because the secrets cannot be made again"
+            )
         body = stored.body
         found = self.with_ring(lambda ring: VaultSecrets.open(body, self._vault_id, ring))
         if found.generation < self._generation:  # otherwise a rotated-out issuer would be back

@@ -145,7 +145,7 @@ def _refused(finding: Finding, seen: Witness) -> Tampered:
     if finding.flaw == Flaw.WITNESS_INVALID:
         return Tampered(
             f"{seen.path} is not a checkpoint of this vault, so the backup was not restored",
-            hint="put back a copy of it; without a copy, move it away, and the backup is restored without that check",
+            hint="restore that file from a copy, or move it away to restore the backup without this check",
         )
     return Tampered(
         f"the backup has a flaw, so it was not restored: {finding.flaw}",
@@ -302,7 +302,8 @@ def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> 
     has_ring, has_issuer = ((into.directory / name).exists() for name in ("root.keyring", "issuer.key"))
     if (has_ring and into.load() != ring) or (has_issuer and into.issuer() != file.issuer):
         raise KeyUnavailable(
-            f"there are other keys in {into.directory}", hint="move them away, or name another place in STRONGROOM_KEYS"
+            f"there are other keys in {into.directory}",
+            hint="move those keys away, or set STRONGROOM_KEYS to another directory",
         )
     try:
         make_directory(into.directory)

@@ -62,7 +62,7 @@ class LogArchive:
         if not self._state.store.scrub():
             raise StoreUnavailable(
                 "the entries were archived, but another process is reading, so the journal may still hold them",
-                hint="a server or `strongroom doctor` removes them when it has finished, and so does vault.scrub()",
+                hint="when that process has finished, a server, `strongroom doctor` or vault.scrub() removes them",
             )
         return stop - before
 

@@ -47,9 +47,9 @@ class Buckets:
 
 
 class Holders:
-    """Who shows which cap, and what each has taken: requests, and seconds of the server's time.
+    """The usage of each cap: requests, and seconds of the server's time.
 
-    A cap and all that was narrowed or renewed from it have one holder: else renewing a cap would be a way to more.
+    A cap and everything narrowed or renewed from it share one limit; otherwise renewing a cap would multiply it.
     """
 
     def __init__(self, rate: float, share: float, burst_seconds: float, held: int = 10_000) -> None:

@@ -16,9 +16,9 @@ class Options:
     origins: frozenset[str] = frozenset()
     """Origins of web pages that may call. A request without an Origin header does not come from a page."""
     body_limit: int = 16 * 1024 * 1024
-    """A batch of 4 MiB of texts fits even if JSON writes each character as an escape."""
+    """Maximum bytes of a request's body. A batch of 4 MiB of text fits, even if JSON escapes every character."""
     bodies_limit: int = 128 * 1024 * 1024
-    """All large bodies together that are held at once."""
+    """Maximum bytes of all large bodies that are in RAM at the same time."""
     unproven_limit: int = 64 * 1024
     """Maximum number of bytes of a body that are read before its cap is verified."""
     header_limit: int = 32 * 1024

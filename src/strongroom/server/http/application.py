@@ -41,7 +41,7 @@ from strongroom.vault.vault import Vault
 
 MCP = "/mcp"
 _FAILED_COST = 10
-"""How many requests of its address one with a refused cap counts as."""
+"""A request with a refused cap counts as this many requests against its address's limit."""
 
 _WATCHING = ("healthz", "readyz", "metrics")
 """Routes for monitoring, which floods of other requests must not block."""
@@ -152,7 +152,9 @@ class Application:
             if self._lines.takes("defect", began):
                 json_log.defect(error, request=request.id, op=name)
             answer = refusal(
-                ServerDefect("an internal error in the server", hint="its log has the details under this request's id")
+                ServerDefect(
+                    "an internal error in the server", hint="the server's log has the details under this request's id"
+                )
             )
         if request.connection.is_spare:
             answer = answer._replace(headers=(*answer.headers, (b"connection", b"close")))

@@ -188,7 +188,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(
                 RequestTooSlow(
                     f"the request's body did not arrive within {self.options.body_seconds:g} seconds",
-                    hint="send it again, or in smaller batches",
+                    hint="send the request again, or split it into smaller batches",
                 )
             )
 
@@ -226,7 +226,7 @@ def _head_size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 def _too_large(options: Options) -> HeadersTooLarge:
     return HeadersTooLarge(
-        f"the request's headers are larger than {options.header_limit} bytes", hint="send fewer or shorter ones"
+        f"the request's headers are larger than {options.header_limit} bytes", hint="send fewer or shorter headers"
     )
 
 

@@ -30,9 +30,9 @@ class Connection(Protocol):
     peer: str
     """The peer: an address, an IPv6 network, or a user of this machine."""
     is_proven: bool
-    """Whether a request on it has shown a valid cap."""
+    """True once a request on this connection has shown a valid cap."""
     is_spare: bool
-    """Whether it has a place for health and metrics alone."""
+    """True if this connection has a place that is reserved for health and metrics requests."""
     since: float
     """When it began to wait for its peer, or to answer a request."""
 

@@ -72,7 +72,7 @@ class HttpRequest:
 
     @property
     def is_local(self) -> bool:
-        """Whether it comes from this machine. Over a unix socket there is no address."""
+        """Whether the request comes from this machine. Requests over a unix socket have no address."""
         return not self.address or self.address in LOOPBACK
 
     @property
@@ -88,13 +88,14 @@ class HttpRequest:
                 raise InvalidRequest("a header that must be unique was sent twice")
         if host_name(self.headers.get(b"host", b"")) not in options.hosts:
             raise HostRefused(
-                "this server does not accept that host name", hint="its operator can add it with --host-name"
+                "this server does not accept that host name",
+                hint="the server's operator can allow the name with --host-name",
             )
         origin = self.headers.get(b"origin")
         if origin is not None and origin.decode("latin-1") not in options.origins:
             raise OriginRefused(
                 "this server does not accept calls from web pages of that origin",
-                hint="its operator can add it with --origin",
+                hint="the server's operator can allow the page with --origin",
             )
 
     def cap(self) -> str:

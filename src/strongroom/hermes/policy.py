@@ -206,7 +206,7 @@ def _checked(found: _File, digest: str) -> Policy:
     if found.vault and found.url:
         raise InvalidRequest("both a vault and a url are named", hint="keep one of them")
     if (found.vault or found.url) and not (found.cap and found.state):
-        raise InvalidRequest("no cap or no state is named", hint="run `strongroom wire hermes` again")
+        raise InvalidRequest("the policy lacks `cap` or `state`", hint="run `strongroom wire hermes` again")
     names = tuple(map(model.namespace, found.namespaces))
     return Policy(
         profile=_field(found.profile, "profile") or "default",
@@ -284,7 +284,7 @@ def _identity(people: People) -> Identity:
         if account.partition(":")[0] in people.unproven:
             raise InvalidRequest(
                 f"{account} is on a platform that proves no one's id",
-                hint="whoever takes that name would be them; take the platform out of people.unproven to allow it",
+                hint="anyone can take that name there; to trust the platform anyway, remove it from people.unproven",
             )
     return Identity(peer_name=OWNER, user_peer_aliases=aliases)
 

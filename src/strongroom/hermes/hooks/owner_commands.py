@@ -47,7 +47,7 @@ def by_command(words: Sequence[str]) -> str | None:
 
 
 def by_guess(words: Sequence[str]) -> str | None:
-    """The same for words that may not be a command: only with a verb known now."""
+    """Like `by_command`, for words that may not be a command at all. Only verbs of this version are recognised."""
     rest = words[1:]
     if words and (found := _AS_MODULE.fullmatch(words[0])):
         name, rest = (found[1], rest) if found[1] else ("".join(words[1:2]), words[2:])

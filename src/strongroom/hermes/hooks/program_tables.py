@@ -24,7 +24,7 @@ LISTING = names(
 """Show names, sizes and existence, or only words; nothing below a directory is read."""
 
 SHOWING = names("ls dir exa eza lsd tree du stat test [ [[ echo printf for select")
-"""Those of them for which `DIR/*` is only the names in a directory."""
+"""The programs among these that read nothing but names when given `DIR/*`."""
 
 FLAT = names(
     "cat bat head tail less more wc nl tac rev cut paste join sort uniq comm column fold fmt sed awk gawk mawk "

@@ -36,10 +36,10 @@ DEPTH_LIMIT = 12
 _BETWEEN = re.compile(r"[\s;|&<>(),=:\"'`@]+")
 _SPACE = re.compile(r"\s")
 _NOTING = program_tables.QUIET | program_tables.names("git gh echo printf tee mkdir touch")
-"""Run nothing of the text that they are given, except what is followed in their arguments."""
+"""Programs that do not run the text given to them, apart from arguments that are checked as commands anyway."""
 _WRITING = frozenset((">", ">|", "&>", ">&"))
 _HOOK = re.compile(r"hook|strongroom|pre_tool", re.IGNORECASE)
-"""What an edit that touches the hooks names."""
+"""Words by which an edit of the runtime's configuration is recognised as one that touches the hooks."""
 
 
 class Follower:

@@ -46,7 +46,7 @@ _SPACE = re.compile(r"[ \t\n]+")
 
 Values = Sequence[str]
 Output = Callable[[Substitution], str | None]
-"""The output of a substitution's commands, if known; or the name of a file that holds it."""
+"""Returns the output of a substitution's commands, or the name of a file that holds it. None if it is not known."""
 
 
 @dataclass(slots=True)

@@ -88,7 +88,9 @@ def python_of(script: Path, depth: int = 0) -> Path:
     beside = script.resolve().parent / "python"
     if beside.exists():
         return beside
-    raise InvalidRequest(f"cannot find out which Python {script} runs with", hint="name it with --python")
+    raise InvalidRequest(
+        f"cannot find out which Python {script} runs with", hint="name the Python that runs Hermes with --python"
+    )
 
 
 def _commands(text: str) -> list[list[str]]:

@@ -116,7 +116,7 @@ class ActorCaps:
             )
 
     def _again(self, way: VaultConnection, held: Cap) -> Token:
-        """A cap like the expired one. CapRevoked if that was revoked."""
+        """Mint a replacement for an expired cap. Raises CapRevoked if the expired cap was also revoked."""
         vault = way.vault()
         known = [record for record in vault.caps() if record.link == held.links[0]]
         if not known:

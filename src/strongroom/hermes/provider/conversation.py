@@ -52,7 +52,7 @@ class KeptTurn(msgspec.Struct, frozen=True):
     length: int = 0
     spooled: tuple[Path, ...] = ()
     name: str = ""
-    """The common part of its lines' ids; empty if there are none."""
+    """The part that the ids of the turn's lines have in common; empty if it has no lines."""
 
 
 @dataclass(eq=False)
@@ -62,7 +62,7 @@ class ConversationState:
     path: Path
     worst: Namespace
     carried: set[Namespace] = field(default_factory=set)
-    """Every namespace that was shown or said in it, and that a reply may therefore repeat."""
+    """Every namespace from which something was shown or said in this conversation: a reply may repeat it."""
     is_off: bool = False
     seen: OrderedDict[LineId, None] = field(default_factory=OrderedDict)
     turns: list[KeptTurn] = field(default_factory=list)
@@ -73,7 +73,7 @@ class ConversationState:
     summary: str = ""
     """The digest of the history's summaries."""
     is_known: bool = False
-    """Whether its beginning is known, to this process or to an earlier one that stored that."""
+    """True if this process, or an earlier one that recorded it, has known the conversation from its beginning."""
     shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
@@ -95,7 +95,10 @@ class ConversationState:
                 self.carry({self.worst} if with_history else ())
 
     def settle(self) -> None:
-        """Store what may be lost until then: that the conversation's beginning is known. Unknown is the safe state."""
+        """Write what was not written at once: that the beginning is known, and which lines were shown.
+
+        If a crash comes first, the beginning counts as unknown, which is the safe state.
+        """
         with self.guard:
             if self.is_known != self._on_disk[2]:
                 self._write()

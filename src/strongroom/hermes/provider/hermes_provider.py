@@ -234,7 +234,7 @@ def _text(value: object) -> str:
 
 
 def _spared(session: MemorySession, work: str, ask: Callable[[], str]) -> str:
-    """The result of `ask`. A defect of ours is recorded, and the turn goes on."""
+    """Call `ask` and return its result. An unexpected error in our code is recorded instead of ending the turn."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime

@@ -89,7 +89,7 @@ def lines_of_turn(view: SpeakerView, state: ConversationState, begun: Begun, fir
 
 
 def word_said(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, place: int = 0) -> Worded:
-    """The lines of a text in a turn."""
+    """The lines to store for one text of a turn: the user's message or the reply."""
     return lines_of(view, begun.time, session_id, said, begun.turn_id, place=place, tag=tag_of(view, begun))
 
 

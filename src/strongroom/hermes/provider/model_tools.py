@@ -70,7 +70,7 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
     try:
         if name not in {str(schema["name"]) for schema in _OFFERED[session.home.policy.tools]}:
             raise InvalidRequest(
-                "the memory's policy does not allow this tool", hint="its owner can change `tools` there"
+                "the memory's policy does not allow this tool", hint="the owner can change `tools` in the policy"
             )
         return json.dumps(_CALLS[name](session, args), ensure_ascii=False)
     except StrongroomError as error:

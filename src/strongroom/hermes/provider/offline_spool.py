@@ -78,9 +78,9 @@ class DeliveryResult(Enum):
 
     DONE = "done"
     REFUSED = "refused"
-    """The vault will never take it: it is set aside."""
+    """The vault will never accept this turn, so the turn is set aside."""
     GONE = "gone"
-    """Its actor was erased: it is removed too."""
+    """The turn's actor was erased, so the turn is removed too."""
     LATER = "later"
     """This actor's turns have to wait."""
     STOP = "stop"
@@ -248,7 +248,7 @@ class Spool:
             self.may_wait = True
         except OSError as error:
             raise StoreUnavailable(
-                f"the spool cannot be written: {error.strerror}", hint="make room on its disk: `df` shows it"
+                f"the spool cannot be written: {error.strerror}", hint="free space on the spool's disk (see `df`)"
             ) from None
 
 

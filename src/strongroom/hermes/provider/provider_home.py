@@ -176,7 +176,7 @@ class Grounds(NamedTuple):
 
     policy: Policy
     rules: Rules
-    """The policy's, else those of the configuration file."""
+    """The policy's rules, or those of the configuration file if the policy has none."""
     allowed: frozenset[Namespace]
     """The namespaces that lines may be stored in."""
 
@@ -283,7 +283,7 @@ class Parts:
             raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
         if len(found) != ID_KEY_SIZE:
             raise KeyUnavailable(
-                f"{path} is damaged", hint="remove it; a turn that Hermes reports twice may then be kept twice"
+                f"{path} is damaged", hint="remove the file; a turn that Hermes reports twice may then be stored twice"
             )
         return found
 

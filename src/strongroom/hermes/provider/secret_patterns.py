@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a pattern to a line
-"""Patterns of secrets: the tokens of services, and places where a password stands by convention, such as command lines,
-URLs, connection strings and settings files. Pure: names, signs, patterns and the type of a rule.
+"""Regular expressions that match secrets: the tokens of well-known services, and passwords in the places where they
+usually appear, such as command lines, URLs, connection strings and settings files. Pure data; `secret_mask` searches.
 
-Each pattern is linear: a repetition is bounded, or ends the pattern. The group `bare` is the secret if there is one; a
-token is the secret as a whole. `secret_mask` does the search.
+Each pattern runs in linear time: every repetition is bounded or stands at the end of the pattern. If a pattern has a
+group `bare`, only that group is the secret; otherwise the whole match is.
 """
 
 from __future__ import annotations

@@ -56,7 +56,10 @@ def report(home: ProviderHome) -> dict[str, Any]:
 
 
 def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is_covered: bool) -> list[str]:
-    """The states that need a remedy: why memory does not answer, what failed before, and what will fail when needed."""
+    """The problems for which the status shows a next step.
+
+    They are the reason why memory does not answer, earlier failures, and settings that will cause a failure later.
+    """
     over = () if reason else remedies.OF_ALL
     is_full = "the spool" in noted
     problems = [] if reason in _WHOLE else noted.items()

@@ -63,29 +63,29 @@ class Heard(msgspec.Struct, frozen=True):
     message: str
     session: str
     grounds: tuple[object, ...]
-    """Everything else that decides that, comparable."""
+    """Everything else that the computed fields depend on. If it is equal, they can be reused."""
     said: SaidTurn
     asked: Asked
     digest: str
-    """The digest by which it is known in a history."""
+    """The digest by which the message is found in a history."""
     worded: Worded | None = None
     """Its lines, if they were built when the turn began."""
 
 
 @dataclass(slots=True, eq=False)
 class Begun:
-    """A turn that began, and its fate."""
+    """A turn that began, and what became of it."""
 
     message: str
     time: Millis
     is_known: bool = True
-    """Whether it was reported when it began; otherwise `time` is its end."""
+    """True if the runtime reported when this turn began. If false, `time` is when the turn ended."""
     is_off: bool = False
-    """Whether it asked not to be stored."""
+    """True if the user asked that this turn not be stored."""
     is_taken_back: bool = False
     is_kept: bool = False
     is_given_up: bool = False
-    """Whether a turn with the same words was reported instead. If this one is reported too, both are stored."""
+    """True if a turn with the same words was reported instead of this one. If this one follows, both are stored."""
     turn_id: str = ""
     tag: bytes = b""
     """The part that the ids of all lines written in this turn have in common; computed on first use."""
@@ -94,14 +94,14 @@ class Begun:
     is_noted: bool = False
     """Whether something of the turn was stored before the turn itself: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()
-    """Spooled files of what was stored before the turn itself."""
+    """Spool files with lines of this turn that were stored before the turn itself, such as notes."""
     is_request: bool = False
-    """Whether it asks the memory to forget, in which case it is not stored."""
+    """True if the turn asks the memory to forget something. Such a turn is not stored."""
     shown: set[Namespace] = field(default_factory=set)
-    """The namespaces that were said or shown in it, under any id of its conversation."""
+    """The namespaces from which something was said or shown in this turn, under any id of its conversation."""
     draft: Path | None = None
     left: Path | None = None
-    """Its draft, turned into a waiting turn: it was reported and could not be stored."""
+    """The turn's draft after it became a waiting entry, because the reported turn could not be stored."""
     heard: Heard | None = None
     """Computed when the turn began, and reused when it is reported."""
 

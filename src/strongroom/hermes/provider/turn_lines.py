@@ -45,7 +45,7 @@ def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -
 
 
 def _is_of(info: LineInfo, one: LineInfo) -> bool:
-    """Whether two lines are one turn of an earlier version, which named no turns."""
+    """Whether two lines are of the same turn, for lines of an earlier version that stored no turn names."""
     return info.kind == Kind.TURN and info.session == one.session and began(info) == began(one)
 
 

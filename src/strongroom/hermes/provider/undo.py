@@ -198,7 +198,10 @@ def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
 
 
 def _let_go(view: SpeakerView, begun: Begun) -> None:
-    """Drop what waits of a turn that was not stored. If it waited as a turn, it may have been delivered."""
+    """Drop the spool entries of a turn that was not stored.
+
+    If the whole turn waited in the spool, another process may have delivered it, so its lines are forgotten as well.
+    """
     worded, is_left = begun.heard.worded if begun.heard else None, begun.left is not None
     view.session.drop_drafts(begun, alone=True)
     state = view.state()
@@ -244,7 +247,7 @@ def _newest(memory: Memory, session_id: str) -> list[LineId]:
 
 
 def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
-    """The lines of a conversation's last turns, by time."""
+    """The lines of a conversation's latest turns, oldest first."""
     newest: list[LineInfo] = []
     after = None
     while True:

@@ -35,7 +35,7 @@ ALT = "alt"
 _ID, _OLD, _OWN = "id", "old", "own"
 _LIMIT = 64 << 20
 _Names = dict[str, str]
-"""For one platform: `id X` or `alt X`, and the name under which that account's memory is."""
+"""For one platform: maps `id X` or `alt X` to the name under which that account's memory is stored."""
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ class Accounts:
             return _path(name)
 
     def named(self, platform: str, person: tuple[str, ...], alt: str) -> tuple[str, ...]:
-        """The accounts of one person, as the owner's policy writes them after the platform."""
+        """The accounts of one person, in the policy's notation without the `platform:` prefix."""
         if not person:
             return ()
         record = self._read()
@@ -113,7 +113,7 @@ class Accounts:
             except msgspec.DecodeError:
                 raise KeyUnavailable(
                     f"{self._path} is damaged",
-                    hint="put it back; without it, one person's two kinds of ids count as two people",
+                    hint="restore the file from a backup; without it, a person with two kinds of ids counts as two",
                 ) from None
             return self._record
 
@@ -133,7 +133,7 @@ class Accounts:
 
 
 UNRECORDED = Accounts()
-"""For callers that only look up."""
+"""Accounts that record nothing, for callers that only look up names."""
 
 
 def names_of(user_id: str, alt: str) -> tuple[str, ...]:

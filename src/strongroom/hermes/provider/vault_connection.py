@@ -1,8 +1,8 @@
-"""The connection from a home's policy to a vault: one for each place in a process, shared by all agents.
+"""The connection to the vault that a home's policy names. All agents in a process share one connection per vault.
 
-Embedded, the vault is opened once. Served, there are two sets of connections: a hasty one for calls that a turn waits
-for, and a patient one for writes that must not be lost. A server that was out of reach is not called for a moment
-(circuit breaker), so that a dead one costs a turn nothing.
+An embedded vault is opened once. For a server there are two sets of connections: one with a short timeout for calls
+that a turn waits for, and one with a long timeout for writes that must not be lost. After a failed connection the
+server is not called for a few seconds (circuit breaker), so that a dead server does not delay the turns.
 """
 
 from __future__ import annotations

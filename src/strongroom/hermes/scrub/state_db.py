@@ -195,7 +195,7 @@ def _messages(database: apsw.Connection) -> Iterator[_Message]:
 
 
 def _facts(database: apsw.Connection) -> str:
-    """The columns of a session's facts, as far as this version of Hermes has them."""
+    """The SQL column list for a session's facts, with NULL for each column that this version of Hermes lacks."""
     there = _columns(database, "sessions")
     return ", ".join(f"s.{column}" if column in there else "NULL" for column in COLUMNS.values())
 

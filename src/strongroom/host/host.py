@@ -138,7 +138,7 @@ class Host:
         with self._guard:
             if self._closed:
                 raise InvalidRequest(
-                    "the host is closed, or was made before this process forked", hint="make another one"
+                    "the host is closed, or was made before this process forked", hint="create a new host"
                 )
             # Only a FULL agent starts the recovery, because it opens a provider session, which a short-lived agent must
             # not.

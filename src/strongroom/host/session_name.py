@@ -60,11 +60,11 @@ class Strategy(StrEnum):
     PER_SESSION = "per-session"
     """Each run of the agent has a session of its own."""
     PER_REPO = "per-repo"
-    """All runs in one repository share one."""
+    """All runs in one repository share a session."""
     PER_DIRECTORY = "per-directory"
-    """All runs in one directory share one."""
+    """All runs in one directory share a session."""
     GLOBAL = "global"
-    """All runs of one workspace share one."""
+    """All runs of one workspace share a session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,10 @@ class Identity:
     """The settings that map users to peers."""
 
     peer_name: str = ""
-    """The owner: the speaker if no user is known."""
+    """The owner's name. The owner is the speaker if no user is known."""
     ai_peer: str = "hermes"
     pin_user_peer: bool = False
-    """Whether everybody is the owner. For a runtime that one person uses."""
+    """Treat every user as the owner. For a runtime that only one person uses."""
     user_peer_aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
     runtime_peer_prefix: str = ""
 

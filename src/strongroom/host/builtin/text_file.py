@@ -120,7 +120,7 @@ class TextFile:
 
 def _check_kind(target: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise StoreUnavailable(f"{target} is not a file", hint="move it away")
+        raise StoreUnavailable(f"{target} is not a file", hint=f"move {target} out of the way")
     if status.st_size > MOST_BYTES:
         raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten it; it was not changed")
 

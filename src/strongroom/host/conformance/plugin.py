@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that name the provider."""
     group = parser.getgroup("provider", "conformance of memory providers")
     group.addoption("--provider", metavar="NAME|PATH", help="the memory provider to check")
-    group.addoption("--provider-home", metavar="DIR", default="", help="the home whose plugin of that name is meant")
+    group.addoption("--provider-home", metavar="DIR", default="", help="the home that has a plugin of that name")
     group.addoption(
         "--provider-env",
         metavar="NAME=VALUE",
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE:PLACE",
         action="append",
         default=[],
-        help="a file to have at PLACE below its home",
+        help="copy FILE to PLACE in the provider's home",
     )
 
 

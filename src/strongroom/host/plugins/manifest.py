@@ -54,7 +54,7 @@ class Manifest:
 
 
 def names_a_provider(directory: Path) -> bool:
-    """Whether a directory is a memory plugin by Hermes' rule: the names at the beginning of its `__init__.py`."""
+    """Whether a directory is a memory plugin: as in Hermes, if the beginning of its `__init__.py` names a provider."""
     try:
         binary = open_file(directory / "__init__.py")
         with io.TextIOWrapper(binary, encoding="utf-8", errors="replace") as file:

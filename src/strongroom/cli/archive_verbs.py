@@ -45,7 +45,14 @@ class Exported(msgspec.Struct, frozen=True):
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this one; may be repeated.")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="Export only this namespace; may be repeated.",
+)
 @click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @archive_options.passphrase_option

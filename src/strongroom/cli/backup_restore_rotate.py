@@ -46,7 +46,9 @@ class BackupMade(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Also write the keys here.")
+@click.option(
+    "--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Also write the keys to this file."
+)
 @archive_options.passphrase_option
 @owner_options
 @pass_run

@@ -120,10 +120,10 @@ def mint(
         "strongroom cap attenuate --cap-file alice.cap --ops get --namespaces travel --ttl 5m --out helper.cap",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help="The one actor, for a cap with a scope.")
+@click.option("--for", "actor", metavar="ACTOR", help="Narrow a cap that covers a scope to this one actor.")
 @click.option("--scope", metavar="PREFIX/", help="A narrower prefix of actors.")
-@click.option("--ops", type=NAMES, help="Allow only these.")
-@click.option("--namespaces", type=NAMES, help="Only in these.")
+@click.option("--ops", type=NAMES, help="Allow only these operations.")
+@click.option("--namespaces", type=NAMES, help="Allow only these namespaces.")
 @click.option("--ttl", type=DURATION, help="Only for this long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
 @click.option("--session", metavar="NAME", help="Only for this conversation.")
 @click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")

@@ -26,7 +26,14 @@ from strongroom.vault import owner_cap
     ]
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="Only lines in this namespace; may be repeated.",
+)
 @click.option("--session", metavar="NAME", help="Lines of this conversation.")
 @click.option("--link", metavar="LINK", help="Lines written with the cap that has this link, or one narrowed from it.")
 @filter_options

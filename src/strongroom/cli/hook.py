@@ -127,7 +127,10 @@ def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> N
 
 
 def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Verdict:
-    """The verdict of the work, or of `failed` after any error: the top-level handler of a hook."""
+    """Run a hook's work and return its verdict; on any error, report it and return the verdict of `failed`.
+
+    This is the top-level error handler of every hook.
+    """
     try:
         said = _told()
         return work(_bound(home), said)

@@ -38,7 +38,7 @@ _OWNERS = (
     *("revoke", "rotate-actor", "rotate-issuer", "rotate-root", "upgrade"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
-"""Every operation of the log: those of caps, the owner's commands, and a cap refused before it asked."""
+"""Every operation that the log can name: those of caps, the owner's commands, and `show` for a cap that was refused."""
 
 
 class SeenEntry(msgspec.Struct, frozen=True):

@@ -113,9 +113,13 @@ def set_up(run: Run, name: str, home: str | None) -> None:
 @_HOME
 @click.option("--only", metavar="ID", multiple=True, help="Run only this check; may be repeated.")
 @click.option(
-    "--env", "pairs", metavar="NAME=VALUE", multiple=True, help="Set a variable for it; NAME alone passes yours on."
+    "--env",
+    "pairs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set an environment variable for the provider; NAME alone passes yours on.",
 )
-@click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="Copy FILE to PLACE below its home.")
+@click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="Copy FILE to PLACE in the provider's home.")
 @click.option(
     "--patience", type=click.FloatRange(0.1, 600), default=5.0, help="Seconds to wait until stored text is recalled."
 )

@@ -182,7 +182,7 @@ def scrub_hermes(
 
 
 def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
-    """Those of the lines that the speaker of this conversation can still recall; none without a known speaker."""
+    """The given lines that this conversation's speaker can still recall. Empty if the speaker is not known."""
     one = home_of(home)
     if not one.policy.is_wired:
         raise InvalidRequest(

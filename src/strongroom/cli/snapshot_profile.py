@@ -26,7 +26,9 @@ from strongroom.model import Profile, Snapshot
         "strongroom snapshot --namespace travel --json",
     ]
 )
-@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only these; may be repeated.")
+@click.option(
+    "-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this namespace; may be repeated."
+)
 @memory_options
 @pass_run
 def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:

@@ -128,7 +128,7 @@ class _PacedStream(httpcore.NetworkStream):
         return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout("timed out")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send piece by piece, so that each piece gets the time that is left and not the whole time anew."""
+        """Send in pieces, so that one deadline covers all of them instead of the timeout starting again for each."""
         rest, sock = memoryview(buffer), self.get_extra_info("socket")
         while rest:
             left = _left(timeout, httpcore.WriteTimeout("timed out"))

@@ -127,7 +127,7 @@ class LexicalIndex:
             self.postings[word] = occurrence
 
     def _occurring(self, word: str) -> array[int]:
-        """A word's occurrences as an array that the caller may append to."""
+        """A word's occurrences as an array that the caller may change."""
         held = self.postings.get(word)
         if not isinstance(held, array):
             held = self.postings[word] = array("I", [] if held is None else [held])

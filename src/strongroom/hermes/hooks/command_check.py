@@ -119,7 +119,7 @@ def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
 
 
 def _least(program: str, argv: Sequence[str]) -> Relation:
-    """The weakest relation between an operand and a guarded path at which this program could read the guarded path."""
+    """The weakest relation of an operand to a guarded path at which this program reaches the guarded path."""
     if program in ("rg", "fd") and "--files" in argv:
         return Relation.WITHIN
     recursive = program_tables.RECURSIVE.get(program)

@@ -36,7 +36,7 @@ def replace(run: Run, line: str, text: str, namespace: str | None, forget: bool)
     run.answer(done, f"replaced, in {done.namespace}  {done.id}")
 
 
-class History(msgspec.Struct, frozen=True):
+class LineVersions(msgspec.Struct, frozen=True):
     """The versions of a line, oldest first."""
 
     versions: tuple[HitRow, ...]
@@ -52,10 +52,10 @@ class History(msgspec.Struct, frozen=True):
 def history(run: Run, line: str, namespace: str | None) -> None:
     """Show the versions of a line, oldest first. Any of their ids will do; they count as read."""
     found = run.ask(lambda memory: memory.history(line, namespace=namespace))
-    rows = History(tuple(map(hit_row, found)))
+    rows = LineVersions(tuple(map(hit_row, found)))
     run.answer(rows, _shown(rows))
 
 
-def _shown(rows: History) -> Iterator[str]:
+def _shown(rows: LineVersions) -> Iterator[str]:
     for row in rows.versions:
         yield f"{row.time:%Y-%m-%d %H:%M}  {row.id}  {row.text}"

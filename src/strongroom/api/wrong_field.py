@@ -13,15 +13,17 @@ _UNKNOWN = re.compile(r"unknown field `([A-Za-z0-9_.-]{1,40})`")
 _STEP = re.compile(r"\.([A-Za-z_]+)|\[[^\]]*\]")
 
 
-def wrong_field(error: Exception, kind: type[msgspec.Struct], noun: str = "field") -> tuple[str, tuple[str, ...]]:
+def wrong_field(
+    error: Exception, kind: type[msgspec.Struct], noun: str = "field", *, is_named: bool = True
+) -> tuple[str, tuple[str, ...]]:
     """Say which field of a `kind` is wrong, and which fields there are in its place.
 
-    An unknown field is named if its name is a plain word: it may be anything.
+    An unknown field is named if its name is a plain word, since it may be anything; for a model it is not.
     """
     found = _PATH.search(str(error))
     path = "$" if found is None else found[1]
     place = "" if found is None else f" at {path}"
-    unknown = _UNKNOWN.search(str(error))
+    unknown = _UNKNOWN.search(str(error)) if is_named else None
     said = f"a wrong or missing {noun}" if unknown is None else f"an unknown {noun} `{unknown[1]}`"
     return said + place, _fields(kind, path)
 

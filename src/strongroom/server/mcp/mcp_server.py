@@ -168,7 +168,7 @@ def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> api.Call[Any]:
     try:
         return msgspec.convert(given, tool.arguments, strict=True).call()
     except (msgspec.ValidationError, RecursionError) as error:
-        said, fields = wrong_field(error, tool.arguments, "argument")
+        said, fields = wrong_field(error, tool.arguments, "argument", is_named=False)
         raise InvalidRequest(f"the tool got {said}", hint=f"its arguments are {', '.join(fields)}") from None
 
 

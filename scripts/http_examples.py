@@ -51,6 +51,10 @@ class Masks:
     """Stand-ins for what is random: numbered, of the same form, the same wherever the same value stands."""
 
     _FORMS: Mapping[str, tuple[str, Callable[[int], str]]] = {
+        "id": (
+            r"\b01(?!KS2Q8G00CHENGDVTR1P)[0-9A-HJKMNP-TV-Z]{24}\b",
+            lambda number: f"01KS2Q8G00DCMENT{number:010d}",
+        ),
         "cap": (r"eyJ[\w.~-]{80,}", lambda number: f"eyJhbGciOiJFZERTQSIs…{number}"),
         "link": (r"\b[0-9a-f]{64}\b", lambda number: f"{number:02x}" * 4 + "…" + f"{number:02x}" * 4),
         "version": (r"\b[0-9a-f]{32}\b", lambda number: f"{number:02x}" * 16),
@@ -164,12 +168,35 @@ async def _memory(stage: Stage) -> dict[str, Example]:
         "ReadProfile": await stage.ask(api.ReadProfile, query=query),
     }
     found["conflict"] = await stage.ask(api.WriteProfile, {"text": "Prefers the aisle."}, query=query)
+    found |= await _documents(stage)
     found["TakeSnapshot"] = await stage.ask(api.TakeSnapshot, {})
     corrected = {"id": LINE, "text": text.replace("25-29", "27-31"), "new_id": NEWER}
     found["Replace"] = await stage.ask(api.Replace, corrected)
     found["ReadHistory"] = await stage.ask(api.ReadHistory, {"id": LINE})
     found["Forget"] = await stage.ask(api.Forget, {"session": "monday"})
     return found
+
+
+async def _documents(stage: Stage) -> dict[str, Example]:
+    place = {"key": "notes/2026/trip.md", "namespace": "travel"}
+    written = await stage.response(api.WriteDocument, {**place, "text": "Train at nine."}, "agent", "", {})
+    version = written.json()["version"]
+    found = {
+        "WriteDocument": await _as_sent(stage, api.WriteDocument, {**place, "text": "Bus at ten."}, version),
+        "ReadDocument": await stage.ask(api.ReadDocument, place),
+        "ReadDocumentHistory": await stage.ask(api.ReadDocumentHistory, place),
+        "ListDocuments": await stage.ask(api.ListDocuments, {"prefix": "notes/"}),
+    }
+    held = await stage.response(api.ReadDocument, place, "agent", "", {})
+    moved = {**place, "new_key": "archive/trip.md"}
+    found["RenameDocument"] = await _as_sent(stage, api.RenameDocument, moved, held.json()["version"])
+    found["DeleteDocument"] = await stage.ask(api.DeleteDocument, {"key": "archive/trip.md", "namespace": "travel"})
+    return found
+
+
+async def _as_sent(stage: Stage, kind: type[api.Call[Any]], body: dict[str, Any], version: str) -> Example:
+    """A call on one version, as it may be shown."""
+    return await stage.ask(kind, {**body, "version": version})
 
 
 async def _sealed(stage: Stage) -> str:

@@ -11,9 +11,11 @@ from strongroom.model import (
     ANSWER_LIMIT,
     BATCH_BYTES,
     BATCH_LIMIT,
+    DOCUMENT_LIMIT,
     FIELD_LIMIT,
     K_DEFAULT,
     K_LIMIT,
+    KEY_LIMIT,
     LINE_LIMIT,
     LIST_LIMIT,
     META_DEPTH,
@@ -145,6 +147,16 @@ NOTES = {
     "Get": f"The texts of an answer are at most {ANSWER_LIMIT} bytes together; the first line always fits.",
     "ReadProfile": "The answer's `ETag` is the version.",
     "WriteProfile": "The body holds `text` alone; the namespace stands in the query, the version in `If-Match`.",
+    "WriteDocument": (
+        "If the document was written, renamed or deleted since, it is `version_conflict`. The version before is kept\n"
+        "in the history. A cap that is bound to a session writes, renames and deletes no documents."
+    ),
+    "DeleteDocument": "The answer's `ids` hold the version that was deleted; none, if there was no document.",
+    "RenameDocument": (
+        "A document under the new key is `version_conflict`. In a bucket, a crash may leave the document under both\n"
+        "keys, and the same request again completes it."
+    ),
+    "ReadDocumentHistory": "The texts are at most 320 KiB together.",
     "Renew": "A narrowed cap cannot be renewed. The old cap stays valid until its end.",
     "conflict": "Without `If-Match`, or with one that is out of date, a profile that is there is not overwritten:",
     "Mint": "The cap is in the answer and nowhere else: it cannot be shown again.",
@@ -163,6 +175,8 @@ OPEN = {
 }
 
 _NAMESPACES = (None, "among the cap's; one outside is denied")
+_ONE = (None, "may be left out if the cap covers only one")
+_KEY = (None, f"a path such as `notes/2026/trip.md`, at most {KEY_LIMIT} bytes; no empty, `.` or `..` segments")
 _SINCE = (None, "the line's own time, from")
 _UNTIL = (None, "the line's own time, up to and not including")
 
@@ -183,7 +197,7 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "namespace": (None, "may be left out if the cap covers only one"),
         "session": (None, f"the conversation it belongs to, at most {FIELD_LIMIT} characters"),
         "author": (None, f"who said it, at most {FIELD_LIMIT} characters"),
-        "kind": (None, ", ".join(f"`{one}`" for one in Kind)),
+        "kind": (None, ", ".join(f"`{one}`" for one in Kind if one != Kind.DOCUMENT)),
         "id": (None, "a ULID of your own; else one is made"),
         "time": (None, "when it happened; else now"),
         "tags": (None, f"at most {TAGS_LIMIT}, each of 1 to {TAG_LIMIT} characters"),
@@ -223,6 +237,30 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "namespace": ("`?namespace=`", "may be left out if the cap covers only one"),
         "version": ("`If-Match`", "the `ETag` that was read; leave it out where none was written yet"),
     },
+    "ReadDocument": {"key": _KEY, "namespace": _ONE},
+    "WriteDocument": {
+        "key": _KEY,
+        "text": (None, f"at most {DOCUMENT_LIMIT} bytes in NFC"),
+        "namespace": _ONE,
+        "version": (None, "the version that was read; leave it out where there is none"),
+        "tags": (None, f"at most {TAGS_LIMIT}, each of 1 to {TAG_LIMIT} characters"),
+        "meta": (None, f"a JSON object of your own, at most {META_LIMIT} bytes and {META_DEPTH} deep"),
+        "expires": (None, "from when on there is no such document"),
+    },
+    "ListDocuments": {
+        "prefix": (None, "how the keys begin"),
+        "namespaces": _NAMESPACES,
+        "limit": (None, f"1 to {LIST_LIMIT} documents"),
+        "after": (None, "the `next` of the page before"),
+    },
+    "DeleteDocument": {"key": _KEY, "namespace": _ONE, "version": (None, "only if it is still at this version")},
+    "RenameDocument": {
+        "key": _KEY,
+        "new_key": (None, "the key that it gets, in the same namespace"),
+        "version": (None, "only if it is still at this version"),
+        "namespace": _ONE,
+    },
+    "ReadDocumentHistory": {"key": _KEY, "namespace": _ONE},
     "Forget": {
         "ids": (None, "these lines"),
         "session": (None, "all lines of this conversation"),

@@ -44,11 +44,11 @@ The owner's cap is worth as much as the keys beside it, and no more is protected
 ## Vault or server
 
 With `--url URL`, or `STRONGROOM_URL`, a server is asked instead of the vault: `https://host`, `http://127.0.0.1:8765`
-or `unix:///run/strongroom/socket`. `put`, `get`, `list`, `snapshot`, `profile`, `forget`, `erase`, `export`, `import`,
-`cap renew`, `mcp` and `doctor` take it; the commands, their answers and their errors are the same. A server is asked
-with a cap that was given: the owner's own is never used for it. The owner's work needs the vault itself and refuses a
-server; `--vault PATH` outdoes `STRONGROOM_URL`. Without TLS a cap is sent to this machine only, unless
-`--allow-cleartext` says that the network is protected.
+or `unix:///run/strongroom/socket`. `put`, `get`, `list`, `snapshot`, `profile`, `document`, `forget`, `erase`,
+`export`, `import`, `cap renew`, `mcp` and `doctor` take it; the commands, their answers and their errors are the
+same. A server is asked with a cap that was given: the owner's own is never used for it. The owner's work needs the
+vault itself and refuses a server; `--vault PATH` outdoes `STRONGROOM_URL`. Without TLS a cap is sent to this machine
+only, unless `--allow-cleartext` says that the network is protected.
 
 A cap that allows `renew` and is in the last fifth of its time is renewed on the way, and the file that it came from
 then holds the new one, with mode 0600. One from stdin or from the environment stays as it is, and a note says so.

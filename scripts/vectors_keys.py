@@ -57,6 +57,17 @@ def vectors() -> Iterator[Case]:
             actor_locator=locator(NAME_KEY, "actor", actor),
             namespace_locator=locator(NAME_KEY, "namespace", actor, namespace),
         )
+    document = "notes/2026/trip.md"
+    yield case(
+        "locator-document",
+        "document-locator",
+        "how a document is named in the store",
+        name_key=NAME_KEY.hex(),
+        actor=ALICE,
+        namespace=TRAVEL,
+        key=document,
+        locator=locator(NAME_KEY, "document", ALICE, TRAVEL, document),
+    )
     key = secret("tag key")
     for parts in (["actor"], ["namespace", SHELF], ["object", "vault/format"]):
         yield case(f"tag-{parts[0]}", "tag", "an audit tag", key=key.hex(), parts=parts, tag=tag(key, *parts))

@@ -136,6 +136,7 @@ def vectors() -> Iterator[Case]:
     yield case("padding-table", "padding", "the padded size of plaintexts of these sizes", sizes=sizes)
     yield from _line_vectors()
     yield from _detailed_line_vectors()
+    yield from _document_vectors()
     yield from _text_vectors()
     yield from _record_vectors()
 
@@ -263,6 +264,7 @@ def _detailed_line_vectors() -> Iterator[Case]:
     )
     old = place("strongroom/line", LINE_ID, epoch)
     bad = {
+        "is-document": ("a line that poses as a document's version", sealed({"document": "notes/trip.md"})),
         "without-details": ("version 2 without details", sealed(None)),
         "relabelled": ("a line of version 1 relabelled as 2", sealed({"tags": ["x"]}, old)),
         "as-1": ("a line of version 2 relabelled as 1", sealed({"tags": ["x"]}, ctx, 1)),
@@ -272,6 +274,51 @@ def _detailed_line_vectors() -> Iterator[Case]:
     }
     for name, (description, raw) in bad.items():
         yield case(f"line2-{name}", "line", description, "tampered", **where, sealed=raw)
+
+
+def _document_vectors() -> Iterator[Case]:
+    key, epoch, locator = secret("namespace key"), 3, secret("name of a document", 16).hex()
+    where: Vector = {"vault": VAULT, "actor": ALICE, "namespace": TRAVEL, "locator": locator, "keys": {"3": key.hex()}}
+    ctx = place("strongroom/document", locator, epoch)
+    came = {"links": ["ab" * 32], "holder": "cd" * 16, "source": "python", "recorded": TIME}
+    head: dict[str, Any] = {"key": "notes/2026/trip.md", "namespace": TRAVEL}
+    first = {"version": LINE_ID, "text": "Train at nine", "provenance": came}
+    later = {"tags": ["trip"], "meta": {"city": "成都"}, "expires": TIME + 86_400_000}
+    second = {"version": LINE_ID[:-1] + "1", "text": "Bus at ten", "provenance": came | {"recorded": TIME + 1}, **later}
+
+    def sealed(document: dict[str, Any], ctx: bytes = ctx) -> str:
+        return b64(sealed_object(compact(document), ctx, epoch, key, secret("salt of a document", 24)))
+
+    good: dict[str, tuple[str, dict[str, Any]]] = {
+        "new": ("a document of one version", head | {"present": first}),
+        "changed": ("a document with an earlier version", head | {"present": second, "earlier": [first]}),
+        "deleted": ("a deleted document", head),
+        "renamed": ("a renamed document", head | {"present": first, "source": LINE_ID[:-1] + "2"}),
+    }
+    for name, (description, document) in good.items():
+        yield case(f"document-{name}", "document", description, **where, sealed=sealed(document), document=document)
+    changed = sealed(good["changed"][1])
+    for field, value in {"locator": secret("x", 16).hex(), "actor": "local/bob", "namespace": "work"}.items():
+        moved = where | {field: value}
+        yield case(f"document-another-{field}", "document", f"another {field}", "tampered", **moved, sealed=changed)
+    bad = {
+        "is-line": ("a line in a document's place", sealed(a_line(), place("strongroom/line", locator, epoch))),
+        "is-text": ("a text in a document's place", sealed(head, place("strongroom/text", locator, epoch))),
+        "names-another-place": ("another namespace than its place", sealed(head | {"namespace": "work"})),
+        "deleted-with-versions": ("deleted, with an earlier version", sealed(head | {"earlier": [first]})),
+        "without-key": ("no key", sealed({"namespace": TRAVEL})),
+    }
+    for name, (description, raw) in bad.items():
+        yield case(f"document-{name}", "document", description, "tampered", **where, sealed=raw)
+    unknown = sealed(head | {"critical": ["quarantined"], "present": first})
+    yield case(
+        "document-critical",
+        "document",
+        "a critical member that is not known",
+        "format_too_new",
+        **where,
+        sealed=unknown,
+    )
 
 
 def _text_vectors() -> Iterator[Case]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from strongroom import NewLine, api
 from strongroom.errors import BY_REASON, ServerDefect, StrongroomError
 from strongroom.memory import Memory
+from strongroom.memory.document_methods import DocumentMethods
 from strongroom.model import DataClass, Op
 
 KINDS = pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name__)
@@ -74,6 +75,20 @@ FULL: dict[type[api.Call[Any]], dict[str, Any]] = {
     api.TakeSnapshot: {"namespaces": ("work",)},
     api.ReadProfile: {"namespace": "work"},
     api.WriteProfile: {"text": "x", "namespace": "work", "version": "v"},
+    api.ReadDocument: {"key": "a", "namespace": "work"},
+    api.WriteDocument: {
+        "key": "a",
+        "text": "x",
+        "namespace": "work",
+        "version": "v",
+        "tags": ("t",),
+        "meta": {"m": 1},
+        "expires": NOON,
+    },
+    api.ListDocuments: {"prefix": "a", "namespaces": ("work",), "limit": 7, "after": "work/a"},
+    api.DeleteDocument: {"key": "a", "namespace": "work", "version": "v"},
+    api.RenameDocument: {"key": "a", "new_key": "b", "version": "v", "namespace": "work"},
+    api.ReadDocumentHistory: {"key": "a", "namespace": "work"},
     api.Forget: {
         "ids": ("a",),
         "session": "s",
@@ -299,6 +314,12 @@ def test_memory_asks_with_these_calls_and_no_other() -> None:
         lambda: memory.snapshot(),
         lambda: memory.profile(),
         lambda: memory.set_profile("x"),
+        lambda: memory.document("a"),
+        lambda: memory.write_document("a", "x"),
+        lambda: memory.documents(),
+        lambda: memory.delete_document("a"),
+        lambda: memory.rename_document("a", "b", version="v"),
+        lambda: memory.document_history("a"),
         lambda: memory.forget(),
         lambda: memory.replace("i", "x"),
         lambda: memory.history("i"),
@@ -310,7 +331,8 @@ def test_memory_asks_with_these_calls_and_no_other() -> None:
             doing()
     memories = {kind for kind in api.CALLS if kind.data_class == DataClass.MEMORY}
     assert {type(call) for call in door.calls} == memories
-    public = {name for name in vars(Memory) if not name.startswith("_")} - {"close", "door", "with_cap"}
+    methods = {**vars(DocumentMethods), **vars(Memory)}
+    public = {name for name in methods if not name.startswith("_")} - {"close", "door", "with_cap"}
     assert len(public) == len(doings), "a new method needs a row"
 
 

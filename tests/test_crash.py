@@ -14,7 +14,7 @@ import strongroom
 from strongroom import FileKeys, Memory, Token, Vault
 from strongroom.store import sqlite
 from tests.conftest import Clock
-from tests.store.children import Place, Process, churn, commit_for_ever, correct_for_ever
+from tests.store.children import Place, Process, churn, commit_for_ever, correct_for_ever, write_for_ever
 
 WORKERS = 8
 ACTORS = ["local/shared", *(f"local/worker{number}" for number in range(4))]
@@ -161,6 +161,27 @@ def test_killed_corrector_leaves_the_old_line_or_the_new_one_and_never_both_or_n
         versions = [f"version 0 of {round_}", *tried]
         assert [hit.text for hit in memory.history(first)] == versions[: versions.index(now) + 1][-20:]
         memory.forget(ids=[line.id for line in memory.list().lines])
+    assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("documents-crash")
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_killed_writer_leaves_one_document_of_the_old_version_or_the_new_one(
+    place: Place, vault: Vault, caps: dict[str, Token], kills: int
+) -> None:
+    cap, chance = caps[ACTORS[1]], random.Random(kills)
+    memory = vault.memory(cap)
+    for round_ in range(kills):
+        memory.write_document(f"d{round_}", "version 0", namespace="travel")
+        child = Process(write_for_ever, place, cap, f"d{round_}")
+        heard = [child.pipe.recv() for _ in range(chance.randrange(3, 40))] + child.kill()
+        (now,) = memory.documents().documents
+        text = memory.document(now.key, namespace="travel").text
+        last = heard[-1][2]
+        assert text in {last} | {one[2] for one in heard if one[0] == "written"}
+        assert int(text.split()[1]) >= int(last.split()[1]) - 1, "acknowledged, and lost"
+        assert [hit.text for hit in memory.get("version", k=20)] == [text]
+        memory.delete_document(now.key, namespace="travel")
     assert vault.audit.verify().ok
 
 

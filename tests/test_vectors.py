@@ -16,7 +16,7 @@ from strongroom import FileKeys, PassphraseKeys
 from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verifier import Expected
-from strongroom.crypto import chunked_aead, hmac_state, inbox, line_encryption, merkle_log
+from strongroom.crypto import chunked_aead, document_encryption, hmac_state, inbox, line_encryption, merkle_log
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import StrongroomError, Tampered
@@ -84,6 +84,21 @@ def _line(vector: Vector, _: Path) -> Vector:
     epoch = line_encryption.sealed_epoch(sealed, line_encryption.DETAILED)
     assert line_encryption.seal_line(line, place, epoch, keys[epoch], sealed[5:29]) == sealed
     return {"line": json.loads(msgspec.json.encode(line))}
+
+
+def _document(vector: Vector, _: Path) -> Vector:
+    sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
+    document = document_encryption.open_document(sealed, vector["locator"], place, keys)
+    epoch = line_encryption.sealed_epoch(sealed)
+    again = document_encryption.seal_document(document, vector["locator"], place, epoch, keys[epoch], sealed[5:29])
+    assert again == sealed
+    return {"document": json.loads(msgspec.json.encode(document))}
+
+
+def _document_locator(vector: Vector, _: Path) -> Vector:
+    slots = Slots(bytes.fromhex(vector["name_key"]))
+    name = slots.document(Actor(vector["actor"]), Namespace(vector["namespace"]), vector["key"])
+    return {"locator": name.rsplit("/", 1)[1]}
 
 
 def _text(vector: Vector, _: Path) -> Vector:
@@ -246,6 +261,8 @@ KINDS: dict[str, Callable[[Vector, Path], Vector]] = {
     "context": _context,
     "padding": _padding,
     "line": _line,
+    "document": _document,
+    "document-locator": _document_locator,
     "text": _text,
     "record": _record,
     "root-id": _root_id,

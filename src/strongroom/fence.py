@@ -187,7 +187,7 @@ def _neutral_members(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _about(line: Hit | LineInfo) -> str:
-    fields = {"author": line.author, "session": line.session, "turn": line.turn}
+    fields = {"author": line.author, "session": line.session, "turn": line.turn, "document": line.document}
     said = [f"{name}={_quoted(value)}" for name, value in fields.items() if value]
     where = [f"id={line.id}", f"namespace={line.namespace}", f"kind={line.kind}", f"time={_stamp(line.time)}"]
     return " ".join((*where, *said, *_details(line), *_origin(line.provenance)))

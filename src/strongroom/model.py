@@ -23,6 +23,10 @@ from strongroom.values import (
     ActorScope,
     CapRecord,
     DataClass,
+    Document,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentPage,
     Erased,
     Forgotten,
     Hit,
@@ -49,7 +53,11 @@ __all__ = [
     "BATCH_BYTES",
     "BATCH_LIMIT",
     "DEFAULT_NAMESPACES",
+    "DOCUMENT_LIMIT",
     "FIELD_LIMIT",
+    "HISTORY_BYTES",
+    "HISTORY_LIMIT",
+    "KEY_LIMIT",
     "K_DEFAULT",
     "K_LIMIT",
     "LINE_LIMIT",
@@ -65,6 +73,10 @@ __all__ = [
     "ActorScope",
     "CapRecord",
     "DataClass",
+    "Document",
+    "DocumentHistory",
+    "DocumentInfo",
+    "DocumentPage",
     "Erased",
     "Forgotten",
     "Hit",
@@ -96,6 +108,7 @@ __all__ = [
     "clean_text",
     "deed",
     "digest",
+    "document_key",
     "is_namespace",
     "kind",
     "line_id",
@@ -123,6 +136,10 @@ TAG_LIMIT = 64
 TAGS_LIMIT = 16
 META_LIMIT = 2 * 1024
 META_DEPTH = 8
+DOCUMENT_LIMIT = 64 * 1024
+KEY_LIMIT = 256
+HISTORY_LIMIT = 10
+HISTORY_BYTES = 256 * 1024
 
 DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
 """Most sensitive first."""
@@ -249,8 +266,10 @@ def _composed(text: str, what: str) -> str:
 
 def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str, LineDetails | None]:
     """Check a line from outside. Returns kind, session, author, text in NFC, and details. `session` is the default."""
+    if (found := kind(new.kind)) == Kind.DOCUMENT:
+        raise InvalidRequest("a document is no line", hint="write it with write_document")
     return (
-        kind(new.kind),
+        found,
         clean_field(session if new.session is None else new.session, "a session"),
         clean_field(new.author, "an author"),
         clean_text(new.text),
@@ -313,6 +332,19 @@ def _clean_value(value: object, depth: int) -> Any:
         "meta holds a value that JSON does not have",
         hint="use texts, 64-bit whole numbers, finite numbers, lists, objects",
     )
+
+
+def document_key(text: str) -> str:
+    """Check the key of a document, a path of segments such as notes/2026/trip.md, and return it in NFC."""
+    key = clean_field(plain(text), "a document's key")
+    if len(key.encode()) > KEY_LIMIT:
+        raise InvalidRequest(f"a document's key has at most {KEY_LIMIT} bytes")
+    if any(segment in ("", ".", "..") for segment in key.split("/")) or key != key.strip():
+        raise InvalidRequest(
+            "a document's key is a path such as notes/2026/trip.md, without empty, `.` or `..` segments",
+            hint="and without a / or a space at either end",
+        )
+    return key
 
 
 def plain(text: str) -> str:

@@ -52,6 +52,8 @@ class Kind(StrEnum):
     NOTE = "note"
     SUMMARY = "summary"
     DELEGATION = "delegation"
+    DOCUMENT = "document"
+    """The present version of a document. No line is put as one."""
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +69,8 @@ class LineDetails(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_
     """The members of a line that format 1 has not. `critical` names those without which a reader would misread it.
 
     `origin` and `parents` are reserved: where a line comes from, and the lines that were shown when it was written, as
-    (namespace, id). Nothing writes or reads them yet.
+    (namespace, id). Nothing writes or reads them yet. `document` is the key of the document whose present version the
+    line is; no stored line has it.
     """
 
     critical: tuple[str, ...] = ()
@@ -78,6 +81,7 @@ class LineDetails(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_
     turn: str = ""
     origin: str = ""
     parents: tuple[tuple[Namespace, LineId], ...] = ()
+    document: str = ""
 
 
 class Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -141,6 +145,7 @@ class LineInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: datetime | None = None
     replaces: LineId | None = None
     turn: str = ""
+    document: str = ""
 
 
 class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -160,6 +165,7 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: datetime | None = None
     replaces: LineId | None = None
     turn: str = ""
+    document: str = ""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -167,6 +173,47 @@ class Listing(msgspec.Struct, frozen=True):
 
     lines: tuple[LineInfo, ...]
     next: str | None = None
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One version of a document: a named text. `version` names it in a write; `written` is when it was written."""
+
+    key: str
+    namespace: Namespace
+    text: str
+    version: LineId
+    written: datetime
+    provenance: Provenance
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+
+
+class DocumentInfo(msgspec.Struct, frozen=True):
+    """A document as it is listed, without its text. `size` is the text's, in bytes."""
+
+    key: str
+    namespace: Namespace
+    size: int
+    version: LineId
+    written: datetime
+    provenance: Provenance
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+
+
+class DocumentPage(msgspec.Struct, frozen=True):
+    """One page of documents, by key. `next` is the cursor of the following page, None after the last."""
+
+    documents: tuple[DocumentInfo, ...]
+    next: str | None = None
+
+
+class DocumentHistory(msgspec.Struct, frozen=True):
+    """The versions of a document, newest first; the first is the present one."""
+
+    versions: tuple[Document, ...]
 
 
 class Profile(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import strongroom
 from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors
 from strongroom.api import A, Call, Transport
 from strongroom.crypto import inbox
+from strongroom.memory.document_methods import DocumentMethods
 from strongroom.model import Erased, Forgotten, Hit, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -82,7 +83,7 @@ def test_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: Toke
 
 
 def test_async_memory_has_each_method_of_memory_with_the_same_signature() -> None:
-    for name, method in vars(Memory).items():
+    for name, method in {**vars(DocumentMethods), **vars(Memory)}.items():
         if not name.startswith("_") and name != "with_cap" and callable(method):
             twin = vars(AsyncMemory)[name]
             assert inspect.signature(twin) == inspect.signature(method)

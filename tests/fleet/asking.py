@@ -10,6 +10,7 @@ from strongroom import Vault
 from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
+from strongroom.model import Kind
 from tests.conftest import ALL_OPS
 from tests.fleet.history import DEAD, OK, Call, Cap, Key
 from tests.fleet.simulated import Died
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tests.fleet.workers import Worker
 
 _TTL = 100_000
+DOCUMENT = "notes/the-one.md"
+"""The key of every document."""
 
 
 class Asking:
@@ -99,6 +102,7 @@ class Asking:
 
         def ask(memory: Memory, call: Call) -> None:
             hits = memory.get(ids=[line for _, line in keys]) if keys else memory.get("what was said?", k=20)
+            hits = [hit for hit in hits if hit.kind != Kind.DOCUMENT]
             call.shown = {(hit.namespace, hit.id): hit.text for hit in hits}
             call.twice = len(hits) - len(call.shown)
 
@@ -108,4 +112,13 @@ class Asking:
         def ask(memory: Memory, call: Call) -> None:
             call.shown = {(one.namespace, "profile"): one.text for one in memory.snapshot().profiles}
 
-        return self.with_cap(worker, held, "snapshot", ask)
+        def recall(memory: Memory, call: Call) -> None:
+            """The documents: as a recall finds them, or by their key."""
+            if self.random.random() < 0.5:
+                found = [(hit.namespace, hit.text) for hit in memory.get("profile", kind="document", k=20)]
+            else:
+                listed = memory.documents().documents
+                found = [(one.namespace, memory.document(one.key, namespace=one.namespace).text) for one in listed]
+            call.shown = {(namespace, "profile"): text for namespace, text in found}
+
+        return self.with_cap(worker, held, "snapshot", recall if self.world.has_documents else ask)

@@ -17,6 +17,7 @@ _ALSO = {
     "attacker": {"tampered"},
     "get": {"not_found"},
     "set_profile": {"version_conflict"},
+    "snapshot": {"not_found"},
     "replace": {"not_found", "line_replaced"},
 }
 _READS = ("get", "list")

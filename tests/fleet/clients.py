@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strongroom import NewLine, Vault
 from strongroom.memory import Memory
 from strongroom.model import Receipt
-from tests.fleet.asking import Asking
+from tests.fleet.asking import DOCUMENT, Asking
 from tests.fleet.history import Call, Cap, Key
 from tests.fleet.rules import Rule
 from tests.fleet.workers import ACTORS
@@ -190,11 +190,16 @@ class Client(Asking):
         self._count += 1
         namespace, text = self.random.choice(held.namespaces), f"profile {self._count} of {self.name}"
 
+        def write(memory: Memory, _: Call) -> None:
+            held = [one.version for one in memory.documents(DOCUMENT, namespaces=[namespace]).documents]
+            memory.write_document(DOCUMENT, text, namespace=namespace, version="".join(held))
+
         def ask(memory: Memory, _: Call) -> None:
             before = memory.profile(namespace)
             memory.set_profile(text, namespace=namespace, version=before.version)
 
-        self.with_cap(worker, held, "set_profile", ask, namespaces=(namespace,), profile=text)
+        do = write if self.world.has_documents else ask
+        self.with_cap(worker, held, "set_profile", do, namespaces=(namespace,), profile=text)
 
 
 class Ending(Asking):

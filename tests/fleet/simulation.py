@@ -52,10 +52,12 @@ _engine = cache(engines.load)
 class World:
     """All that a seed decides."""
 
-    def __init__(self, seed: int, *, corrects: bool = False, **bucket: bool) -> None:
+    def __init__(self, seed: int, *, corrects: bool = False, documents: bool = False, **bucket: bool) -> None:
         self.seed = seed
         self.corrects = corrects
         """Whether clients replace lines, too: another series of seeds, so that those of before stay what they are."""
+        self.has_documents = documents
+        """Whether clients write a document where they would write a profile: the same rules hold for both."""
         self.random = Random(f"world/{seed}")
         self._bytes = Random(f"bytes/{seed}")
         self.scheduler = Scheduler(seed, BEGAN)
@@ -248,17 +250,18 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = 
     parser.add_argument("--seed", type=int, help="one seed, with its calls")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "STOP"), help="many seeds")
     parser.add_argument("--correct", action="store_true", help="let the clients replace lines, too")
+    parser.add_argument("--documents", action="store_true", help="let the clients write documents for profiles")
     parser.add_argument("--trace", action="store_true", help="show every request of the seed, too")
     given = parser.parse_args(arguments)
     if given.seed is not None:
-        outcome = simulate(given.seed, corrects=given.correct)
+        outcome = simulate(given.seed, corrects=given.correct, documents=given.documents)
         lines = [*(outcome.trace if given.trace else []), *outcome.calls, *map("WRONG: {}".format, outcome.violations)]
         for line in lines:
             say(line)
         return bool(outcome.violations)
     bad = 0
     for seed in range(*(given.seeds or (0, 40))):
-        outcome = simulate(seed, corrects=given.correct)
+        outcome = simulate(seed, corrects=given.correct, documents=given.documents)
         if outcome.violations:
             bad += 1
             say(outcome.text)

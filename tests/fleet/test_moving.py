@@ -608,3 +608,22 @@ def test_abandoned_operation_of_a_worker_is_not_told_as_answered_after_a_move(wo
     # Not by their place behind the revocation: another worker's entries of the same millisecond may come before it.
     assert [one for one in gets if one[0] != "allow"] == [("fail", "given_up"), ("deny", "cap_revoked")]
     assert not [entry for entry in entries if entry.op == "done"]
+
+
+@pytest.mark.requirement("documents-history")
+def test_documents_move_into_a_bucket_and_out_with_their_history(world: World, cap: Token) -> None:
+    key = "notes/trip.md"
+    with world.open(world.file) as vault:
+        memory = vault.memory(cap)
+        first = memory.write_document(key, "Train at nine", namespace="travel")
+        second = memory.write_document(key, "Bus at ten", namespace="travel", version=first.version)
+    world.move(world.file, TARGET)
+    with world.open(TARGET) as vault:
+        memory = vault.memory(cap)
+        assert memory.document_history(key, namespace="travel") == [second, first]
+        third = memory.write_document(key, "Boat at eleven", namespace="travel", version=second.version)
+        assert [hit.text for hit in memory.get("boat", k=1)] == ["Boat at eleven"]
+    world.move(TARGET, world.home / "back")
+    with world.open(world.home / "back") as vault:
+        assert vault.memory(cap).document_history(key, namespace="travel") == [third, second, first]
+        assert vault.audit.verify().is_sound

@@ -46,6 +46,14 @@ def test_simulated_fleet_whose_clients_correct_lines_keeps_every_promise(first: 
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.requirement("fleet-simulated", "documents-crash", "documents-recall")
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.long)])
+def test_simulated_fleet_whose_clients_write_documents_keeps_every_promise(first: int) -> None:
+    run = _command("--documents", "--seeds", str(first), str(10 if not first else 1000))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 @pytest.mark.long
 @pytest.mark.requirement("fleet-simulated")
 @pytest.mark.parametrize("first", range(0, 2000, 100))

@@ -21,6 +21,7 @@ import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
 from strongroom.caps import chain as caps
 from strongroom.crypto import inbox
+from strongroom.memory.document_methods import DocumentMethods
 from strongroom.memory.memory_handle import MemoryHandle
 from strongroom.model import Hit, Kind, LineInfo, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
@@ -828,13 +829,75 @@ def test_threads_share_one_memory(memory: Memory) -> None:
     assert len(memory.list(limit=1000).lines) == 40
 
 
+# Documents.
+
+
+def test_document_lives_through_writes_a_renaming_and_a_deletion(memory: Memory) -> None:
+    later = NOON.replace(year=2031)
+    first = memory.write_document("notes/caf\u00e9.md", "Train at nine", namespace="travel")
+    second = memory.write_document(
+        "notes/cafe\u0301.md",
+        "Bus at ten",
+        namespace="travel",
+        version=first.version,
+        tags=["b", "a"],
+        meta={"n": 1.5},
+        expires=later,
+    )
+    assert (second.tags, second.meta, second.expires) == (("a", "b"), {"n": 1.5}, later)
+    assert memory.document("notes/caf\u00e9.md", namespace="travel") == second
+    assert memory.document_history("notes/caf\u00e9.md", namespace="travel") == [second, first]
+    (hit,) = memory.get("bus")
+    assert (hit.id, hit.kind, hit.document) == (second.version, Kind.DOCUMENT, second.key)
+    moved = memory.rename_document("notes/caf\u00e9.md", "b", namespace="travel", version=second.version)
+    memory.write_document("a", "x", namespace="work")
+    page = memory.documents(limit=1)
+    assert [one.key for one in page.documents] == ["a"]
+    assert [one.key for one in memory.documents(limit=1, after=page.next).documents] == ["b"]
+    assert [one.version for one in memory.documents("b", namespaces=["travel"]).documents] == [moved.version]
+    assert memory.delete_document("b", namespace="travel", version=moved.version).ids == (moved.version,)
+    assert memory.delete_document("b", namespace="travel").ids == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "ask"),
+    [
+        ("not_found", lambda memory: memory.document("a", namespace="travel")),
+        ("not_found", lambda memory: memory.document_history("a", namespace="travel")),
+        ("not_found", lambda memory: memory.rename_document("a", "b", namespace="travel")),
+        ("version_conflict", lambda memory: memory.write_document("a", "x", namespace="travel", version="v")),
+        ("invalid_request", lambda memory: memory.document("a//b", namespace="travel")),
+        ("invalid_request", lambda memory: memory.document("a")),
+        ("invalid_request", lambda memory: memory.document(7, namespace="travel")),
+        ("invalid_request", lambda memory: memory.write_document("a", b"x", namespace="travel")),
+        ("invalid_request", lambda memory: memory.write_document("a", "x", namespace="travel", version=7)),
+        ("invalid_request", lambda memory: memory.write_document("a", "x", namespace="travel", expires=NAIVE)),
+        ("invalid_request", lambda memory: memory.write_document("a", "x", namespace="travel", meta={"a": {1}})),
+        ("line_too_large", lambda memory: memory.write_document("a", "x" * 65537, namespace="travel")),
+        ("too_many", lambda memory: memory.documents(limit=1001)),
+        ("too_many", lambda memory: memory.documents(limit="3")),
+        ("invalid_request", lambda memory: memory.documents(after="x")),
+        ("invalid_request", lambda memory: memory.documents(7)),
+        ("cap_namespace_denied", lambda memory: memory.document("a", namespace="nowhere")),
+        ("cap_namespace_denied", lambda memory: memory.documents(namespaces=["nowhere"])),
+    ],
+)
+def test_call_on_a_document_that_cannot_be_carried_out_has_its_reason(
+    untouched: Memory, reason: str, ask: Callable[[Memory], object]
+) -> None:
+    with pytest.raises(errors.StrongroomError) as refused:
+        ask(untouched)
+    assert refused.value.reason == reason
+
+
 def test_every_verb_of_memory_is_in_this_suite() -> None:
     """A new method must be given a behaviour here."""
     source = inspect.getsource(inspect.getmodule(test_every_verb_of_memory_is_in_this_suite))  # type: ignore[arg-type]
-    members = {**vars(MemoryHandle), **vars(Memory)}
+    members = {**vars(MemoryHandle), **vars(DocumentMethods), **vars(Memory)}
     verbs = {name for name, one in members.items() if not name.startswith("_") and callable(one)}
     assert verbs == {
         *("close", "deliver", "erase", "forget", "get", "inbox", "list", "observe", "profile", "put", "put_many"),
         *("history", "renew", "replace", "set_profile", "snapshot", "with_cap"),
+        *("delete_document", "document", "document_history", "documents", "rename_document", "write_document"),
     }
     assert all(f".{verb}(" in source for verb in verbs)

@@ -66,6 +66,11 @@ class Scene:
         bundle = inbox.Bundle(ALICE, (line,))
         return base64.b64encode(inbox.seal(self.vault.memory(self.everything).inbox(), bundle)).decode()
 
+    def document(self) -> strongroom.model.Document:
+        """A fresh document of alice's."""
+        memory = self.vault.memory(self.everything)
+        return memory.write_document(f"notes/{ULID()}.md", "the boat leaves at dawn", namespace=HERE)
+
     def version(self) -> str:
         """The version of alice's profile, which is written if there is none."""
         memory = self.vault.memory(self.everything)
@@ -102,6 +107,8 @@ class Row:
     tool: str = ""
     also: tuple[Op, ...] = ()
     """Further operations that the cap must allow."""
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """What to ask for to get the answer for a missing one, if that is more than other ids."""
 
     def cap(self, scene: Scene, **changes: Any) -> Token:
         """The cap that this row needs, with changes."""
@@ -157,6 +164,14 @@ def _new_profile(scene: Scene) -> Asked:
     return Asked({"text": "likes trains"}, f"namespace={HERE}", {"If-Match": f'"{scene.version()}"'})
 
 
+def _document(*names: str, **fields: Any) -> Callable[[Scene], Asked]:
+    def ask(scene: Scene) -> Asked:
+        held = scene.document()
+        return Asked({"namespace": HERE, **{name: getattr(held, name) for name in names}, **fields})
+
+    return ask
+
+
 def _row(kind: type[api.Call[Any]], ask: Callable[[Scene], Asked], **more: Any) -> Row:
     return Row(kind.__name__, kind.method, kind.path, kind.op, kind.data_class, ask, **more)
 
@@ -168,6 +183,7 @@ def _tool(name: str, ask: Callable[[Scene], Asked], **more: Any) -> Row:
 
 NOT_FOUND, DENIED_ACTOR = (404, "not_found"), (403, "cap_limit_exceeded")
 _IN_HERE = {"namespaces": [HERE]}
+_NO_DOCUMENT = {"key": "no/such.md", "namespace": HERE}
 _FRESH = {"ids": lambda scene: [scene.line()]}
 _ONE_HERE = {"id": lambda scene: scene.line(), "namespace": HERE}
 _MINT = {"ops": ["get"], "namespaces": [HERE], "actor": ALICE}
@@ -187,6 +203,18 @@ CALL_ROWS = (
     _row(api.TakeSnapshot, _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),
     _row(api.ReadProfile, _profile, nothing=lambda a: (a["text"], a["version"]) == ("", "")),
     _row(api.WriteProfile, _new_profile, others=(412, "version_conflict")),
+    _row(api.ReadDocument, _document("key"), others=NOT_FOUND, absent=_NO_DOCUMENT),
+    _row(api.WriteDocument, _document("key", "version", text="at noon"), others=(412, "version_conflict")),
+    _row(api.ListDocuments, _body(**_IN_HERE), nothing=lambda a: not a["documents"]),
+    _row(api.DeleteDocument, _document("key", "version"), nothing=lambda a: not a["ids"]),
+    _row(
+        api.RenameDocument,
+        lambda scene: _document("key", "version", new_key=f"moved/{ULID()}.md")(scene),
+        others=NOT_FOUND,
+        also=(Op.PUT,),
+        absent=_NO_DOCUMENT | {"new_key": "moved", "version": "01JABCDEFGHJKMNPQRSTVWXYZ0"},
+    ),
+    _row(api.ReadDocumentHistory, _document("key"), others=NOT_FOUND, absent=_NO_DOCUMENT),
     _row(api.Forget, _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
     _row(api.Replace, _body(**_ONE_HERE, text="the boat was early"), others=NOT_FOUND, also=(Op.FORGET,)),
     _row(api.ReadHistory, _body(**_ONE_HERE), others=NOT_FOUND),

@@ -116,7 +116,7 @@ def test_another_actors_line_is_answered_like_a_missing_one(scene: Scene, row: R
     asked = row.ask(scene).body or {}
     unknown = {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"], "id": "01JABCDEFGHJKMNPQRSTVWXYZ0", "link": "a" * 64}
     absent = {name: unknown.get(name, value) for name, value in asked.items()}
-    nobodys, _ = cell(scene, row, token, Asked(absent))
+    nobodys, _ = cell(scene, row, token, Asked({**absent, **row.absent}))
     assert (hers.status, hers.body) == (nobodys.status, nobodys.body)
 
 

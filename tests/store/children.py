@@ -194,3 +194,17 @@ def correct_for_ever(pipe: Connection, place: Place, token: str, first: str) -> 
             pipe.send(("replacing", newest, f"version {number}"))
             newest = memory.replace(newest, f"version {number}").id
             pipe.send(("replaced", newest, f"version {number}"))
+
+
+def write_for_ever(pipe: Connection, place: Place, token: str, key: str) -> None:
+    """Change a document and give it another key, again and again, saying before and after each what was done."""
+    with place.open() as vault:
+        memory = vault.memory(token)
+        held, number = memory.document(key, namespace="travel"), 0
+        while True:
+            number += 1
+            pipe.send(("writing", held.key, f"version {number}"))
+            held = memory.write_document(held.key, f"version {number}", namespace="travel", version=held.version)
+            pipe.send(("written", held.key, held.text))
+            held = memory.rename_document(held.key, f"{key}/{number}", namespace="travel", version=held.version)
+            pipe.send(("renamed", held.key, held.text))

@@ -27,7 +27,7 @@ from strongroom.audit.log import Witness
 from strongroom.engines.recency import Recency
 from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.keys import Keyring
-from strongroom.model import Erased, Forgotten, Listing, Profile, Receipt, Snapshot
+from strongroom.model import Document, DocumentPage, Erased, Forgotten, Listing, Profile, Receipt, Snapshot
 from strongroom.store import sqlite
 from strongroom.store.fair_lock import WRITABLE
 from strongroom.store.fake import FakeDisk, FakeStores, Faults
@@ -104,6 +104,7 @@ class Scene:
     vault: Vault
     caps: dict[str, Token]
     profile: str = ""
+    document: str = ""
 
     @property
     def faults(self) -> Faults:
@@ -144,15 +145,16 @@ def _create() -> Scene:
 
 @pytest.fixture(scope="module")
 def furnished() -> Scene:
-    """Alice has lines in two namespaces and a profile, Bob has a line, Carol has a cap and nothing else."""
+    """Alice has lines in two namespaces, a profile and a document, Bob has a line, Carol has a cap and nothing else."""
     scene = _create()
     scene.memory.put("one", namespace="travel", id=LINE_IDS[1])
     scene.memory.put("two", namespace="travel", id=LINE_IDS[2], session="s")
     scene.memory.put("three", namespace="work", id=LINE_IDS[3], session="s")
     profile = scene.memory.set_profile("likes tea", namespace="work").version
+    document = scene.memory.write_document("trip", "old", namespace="travel").version
     scene.vault.memory(scene.caps["local/bob"]).put("Bob's", namespace="travel", id=LINE_IDS[1])
     scene.vault.audit.checkpoint()
-    return replace(scene, profile=profile)
+    return replace(scene, profile=profile, document=document)
 
 
 OPERATIONS: dict[str, Callable[[Scene], object]] = {
@@ -169,6 +171,16 @@ OPERATIONS: dict[str, Callable[[Scene], object]] = {
     "snapshot": lambda scene: scene.memory.snapshot(),
     "profile": lambda scene: scene.memory.profile("work"),
     "set profile": lambda scene: scene.memory.set_profile("likes maté", namespace="work", version=scene.profile),
+    "write a document": lambda scene: scene.memory.write_document("new", "new", namespace="travel"),
+    "write a document into a new namespace": lambda scene: scene.memory.write_document("a", "b", namespace="family"),
+    "change a document": lambda scene: scene.memory.write_document(
+        "trip", "new", namespace="travel", version=scene.document
+    ),
+    "rename a document": lambda scene: scene.memory.rename_document("trip", "moved", namespace="travel"),
+    "delete a document": lambda scene: scene.memory.delete_document("trip", namespace="travel"),
+    "list documents": lambda scene: scene.memory.documents(),
+    "history of a document": lambda scene: scene.memory.document_history("trip", namespace="travel"),
+    "forget a document": lambda scene: scene.memory.forget(kind="document"),
     "forget": lambda scene: scene.memory.forget(ids=[LINE_IDS[1], LINE_IDS[9]]),
     "forget a session": lambda scene: scene.memory.forget(session="s"),
     "erase a namespace": lambda scene: scene.memory.erase(["travel"]),
@@ -211,6 +223,12 @@ def _plain(result: Any) -> object:
             return tuple(profile.text for profile in result.profiles)
         case Profile():
             return result.text
+        case Document():
+            return result.key, result.text
+        case DocumentPage():
+            return tuple(one.key for one in result.documents)
+        case Forgotten(ids=ids) if ids and ids[0] not in LINE_IDS:
+            return result.missing, result.scrubbed
         case Forgotten() | Erased() | Rotated() | None:
             return result
         case str():
@@ -236,6 +254,8 @@ def _lines(vault: Vault, actor: str) -> Sequence[tuple[str, str]]:
     memory = vault.memory(token)
     ids = sorted({line.id for line in memory.list().lines})
     found = [(hit.namespace, hit.text) for hit in (memory.get(ids=ids) if ids else [])]
+    documents = [memory.document(one.key, namespace=one.namespace) for one in memory.documents().documents]
+    found += [(one.namespace, one.key + one.text) for one in documents]
     return [*found, *((profile.namespace, profile.text) for profile in memory.snapshot().profiles)]
 
 

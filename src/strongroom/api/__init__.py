@@ -25,6 +25,14 @@ from strongroom.api.answer_types import (
     Status,
 )
 from strongroom.api.call import A, Call, Names, Transport
+from strongroom.api.document_calls import (
+    DeleteDocument,
+    ListDocuments,
+    ReadDocument,
+    ReadDocumentHistory,
+    RenameDocument,
+    WriteDocument,
+)
 from strongroom.api.memory_calls import (
     Deliver,
     Erase,
@@ -50,6 +58,7 @@ __all__ = [
     "A",
     "Call",
     "Caps",
+    "DeleteDocument",
     "Deliver",
     "Entries",
     "Erase",
@@ -60,6 +69,7 @@ __all__ = [
     "LineFilter",
     "List",
     "ListCaps",
+    "ListDocuments",
     "Logged",
     "Mint",
     "Names",
@@ -68,6 +78,8 @@ __all__ = [
     "Prove",
     "Proven",
     "Put",
+    "ReadDocument",
+    "ReadDocumentHistory",
     "ReadEntries",
     "ReadHistory",
     "ReadInbox",
@@ -76,6 +88,7 @@ __all__ = [
     "Recalled",
     "Receipts",
     "Refusal",
+    "RenameDocument",
     "Renew",
     "Replace",
     "Revoke",
@@ -85,6 +98,7 @@ __all__ = [
     "Status",
     "TakeSnapshot",
     "Transport",
+    "WriteDocument",
     "WriteProfile",
 ]
 
@@ -98,6 +112,12 @@ CALLS: tuple[type[Call[Any]], ...] = (
     TakeSnapshot,
     ReadProfile,
     WriteProfile,
+    ReadDocument,
+    WriteDocument,
+    ListDocuments,
+    DeleteDocument,
+    RenameDocument,
+    ReadDocumentHistory,
     Forget,
     Replace,
     ReadHistory,

@@ -33,6 +33,7 @@ VERBS = {
     "list": ("strongroom.cli.put_get_list:list_lines", "List lines, with or without their texts."),
     "snapshot": ("strongroom.cli.snapshot_profile:snapshot", "Show the profiles for a system prompt."),
     "profile": ("strongroom.cli.snapshot_profile:profile", "Read and write the profile of a namespace."),
+    "document": ("strongroom.cli.document_verbs:document", "Read and write documents: named texts with a history."),
     "route": ("strongroom.cli.route:route", "Explain which namespace a text would go to."),
     "namespaces": ("strongroom.cli.init_namespaces:namespaces", "List the vault's namespaces, or add one."),
     "cap": ("strongroom.cli.cap:cap", "Mint, narrow, renew, show, revoke and list caps."),

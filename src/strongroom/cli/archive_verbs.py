@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from strongroom.cli.app import command
 from strongroom.cli.argument_types import NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, memory_options, pass_run
-from strongroom.errors import CapNamespaceDenied, InvalidRequest
+from strongroom.errors import CapNamespaceDenied, InvalidRequest, StrongroomError
 from strongroom.memory import Memory, system_clock
 from strongroom.model import K_LIMIT, pluralize
 from strongroom.vault import owner_cap
@@ -64,7 +65,8 @@ def export_lines(
     """Write the lines and profiles that the cap covers into FILE, encrypted with a passphrase.
 
     The cap needs list and get; profiles need snapshot. FILE is in the age format: `age -d FILE` decrypts it without
-    Strongroom. It holds what you can read now, and nothing that was forgotten. The log names every exported line.
+    Strongroom. It holds what you can read now, and nothing that was forgotten; it does not hold documents. The log
+    names every exported line.
     """
     archive_options.check_place(file, force=force)
     passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
@@ -91,6 +93,14 @@ def export_lines(
         encrypted=passphrase is not None,
     )
     run.answer(done, _exported(done))
+    _note_documents(run, memory, namespaces)
+
+
+def _note_documents(run: Run, memory: Memory, namespaces: tuple[str, ...]) -> None:
+    """Say that documents were left out, if there are any."""
+    with suppress(StrongroomError):  # a server of an earlier version has none
+        if memory.documents(namespaces=namespaces or None, limit=1).documents:
+            run.note("warning: an archive does not contain documents; `strongroom backup` keeps them")
 
 
 def _exported(done: Exported) -> Iterator[str]:

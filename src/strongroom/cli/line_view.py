@@ -38,6 +38,7 @@ class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: datetime | None = None
     replaces: str | None = None
     turn: str = ""
+    document: str = ""
 
 
 class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,6 +58,7 @@ class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: datetime | None = None
     replaces: str | None = None
     turn: str = ""
+    document: str = ""
 
 
 def hit_row(hit: Hit) -> HitRow:
@@ -75,7 +77,9 @@ def _origin(line: Hit | LineInfo) -> LineOrigin:
 
 
 def details(line: Hit | LineInfo) -> Iterator[str]:
-    """The tags, the turn, the expiry and the meta of a line, each in one line of text."""
+    """The key of the document, the tags, the turn, the expiry and the meta of a line, each in one line of text."""
+    if line.document:
+        yield output.one_line(line.document)
     yield from (output.one_line(f"#{tag}") for tag in line.tags)
     if line.turn:
         yield output.one_line(f"turn {line.turn}")

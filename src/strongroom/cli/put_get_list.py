@@ -48,7 +48,11 @@ class PutResult(msgspec.Struct, frozen=True):
 @click.option("--session", metavar="NAME", help="The conversation it belongs to.")
 @click.option("--author", metavar="NAME", default="", help="Who said it.")
 @click.option(
-    "--kind", type=click.Choice([kind.value for kind in Kind]), default="note", show_default=True, help="What it is."
+    "--kind",
+    type=click.Choice([kind.value for kind in Kind if kind != Kind.DOCUMENT]),
+    default="note",
+    show_default=True,
+    help="What it is.",
 )
 @click.option("--time", type=DAY, help="When it happened; by default now. A date alone means noon of that day.")
 @click.option("--id", "line_id", metavar="ULID", help="Its id. A line that is put again with the same id is kept once.")

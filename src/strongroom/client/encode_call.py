@@ -173,5 +173,7 @@ _SPECIAL: dict[type[msgspec.Struct], dict[str, Packer]] = {
     NewLine: {"text": _text(model.LINE_LIMIT, "a line")},
     api.Get: {"query": _text(QUERY_LIMIT, "a query")},
     api.List: {"limit": _page},
+    api.WriteDocument: {"text": _text(model.DOCUMENT_LIMIT, "a document")},
+    api.ListDocuments: {"limit": _page},
     api.WriteProfile: {"text": _text(model.PROFILE_LIMIT, "a profile"), "version": _version},
 }

@@ -3,6 +3,7 @@
 A call is sent again only after a failure that may pass, and only if repeating it does no harm:
 
 * A put is idempotent: every line gets its id before the first attempt. So is a deliver, whose lines have ids already.
+* A document is written once: a conflict after an unclear attempt is looked into, as for a profile.
 * A forget and a revoke find nothing more to do the second time, and say so.
 * An observe that was sent twice is logged twice, under one request id.
 * An erase, a mint and a renewal are not sent again once they may have been carried out: the caller decides.
@@ -29,7 +30,7 @@ from strongroom.client.encode_call import encode_call
 from strongroom.client.http_exchange import Exchange, ExchangeFailure
 from strongroom.client.server_address import Address, Transport
 from strongroom.errors import ServerDefect, ServerUnavailable, StrongroomError, VersionConflict
-from strongroom.model import LineIds, Millis, NewLine, Profile
+from strongroom.model import Document, LineIds, Millis, NewLine, Profile
 
 _ONCE = (api.Erase, api.Mint, api.Renew)
 _FIRST_WAIT = 0.1
@@ -94,6 +95,8 @@ class HttpTransport:
             return cast(A, self._put(ready))
         if isinstance(ready, api.WriteProfile):
             return cast(A, self._write_profile(ready))
+        if isinstance(ready, api.WriteDocument):
+            return cast(A, self._write_document(ready))
         if isinstance(ready, api.Renew):
             return cast(A, self._renew_by_hand(ready))
         return _given(self._sent(ready)[0])
@@ -131,6 +134,16 @@ class HttpTransport:
             found = _given(self._sent(api.ReadProfile(namespace=call.namespace))[0])
             if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
                 return found
+        return _given(outcome)
+
+    def _write_document(self, call: api.WriteDocument) -> Document:
+        sent = self._sent(call)
+        outcome, unclear = sent
+        if unclear and isinstance(outcome, ExchangeFailure) and isinstance(outcome.error, VersionConflict):
+            # As with a profile: this attempt may conflict with the result of an earlier one.
+            looked = self._sent(api.ReadDocument(key=call.key, namespace=call.namespace))
+            if isinstance(looked[0], Document) and _is_result(looked[0], call):
+                return looked[0]
         return _given(outcome)
 
     def _sent(self, call: Call[A]) -> tuple[A | ExchangeFailure, bool]:
@@ -245,6 +258,16 @@ def _given(outcome: A | ExchangeFailure) -> A:
     if isinstance(outcome, ExchangeFailure):
         raise outcome.error
     return outcome
+
+
+def _is_result(found: Document, call: api.WriteDocument) -> bool:
+    """Whether a document is as this call would have left it."""
+    return (found.text, found.tags, found.meta or {}, found.expires) == (
+        model.clean_text(call.text, limit=model.DOCUMENT_LIMIT, what="a document"),
+        model.clean_tags(call.tags),
+        call.meta or {},
+        None if call.expires is None else model.moment(model.millis(call.expires)),
+    )
 
 
 def _patience(call: Call[Any]) -> float:

@@ -13,7 +13,19 @@ from typing import Any
 from strongroom import api, model
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
-from strongroom.model import Forgotten, Hit, LineInfo, Listing, Profile, Receipt, Snapshot
+from strongroom.model import (
+    Document,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentPage,
+    Forgotten,
+    Hit,
+    LineInfo,
+    Listing,
+    Profile,
+    Receipt,
+    Snapshot,
+)
 
 _VERSION = re.compile(r"[0-9A-Za-z._-]{0,128}")
 
@@ -54,8 +66,28 @@ def _lines(lines: Iterable[Receipt | Hit | LineInfo]) -> None:
 
 def _origins(lines: Iterable[Hit | LineInfo]) -> None:
     for line in lines:
+        if line.document:
+            model.document_key(line.document)
         model.moment(line.provenance.recorded)
         _each(model.link_id, line.provenance.links)
+
+
+def _document(answer: Document | DocumentInfo) -> None:
+    model.document_key(answer.key)
+    model.namespace(answer.namespace)
+    model.line_id(answer.version)
+    _each(model.link_id, answer.provenance.links)
+
+
+def _documents(answer: DocumentPage) -> None:
+    _each(_document, answer.documents)
+    # As in `_listing`: a cursor names the last document of its page.
+    if answer.next is not None and [answer.next] != [f"{one.namespace}/{one.key}" for one in answer.documents[-1:]]:
+        raise InvalidRequest("this is not a `next` of a listing")
+
+
+def _history(answer: DocumentHistory) -> None:
+    _each(_document, answer.versions)
 
 
 def _forgotten(answer: Forgotten) -> None:
@@ -107,6 +139,9 @@ _CHECKS: dict[type[Any], Callable[[Any], None]] = {
     api.Inbox: _inbox,
     api.Recalled: _recalled,
     Listing: _listing,
+    Document: _document,
+    DocumentPage: _documents,
+    DocumentHistory: _history,
     Forgotten: _forgotten,
     Snapshot: _snapshot,
     Profile: _profile,

@@ -17,7 +17,7 @@ import msgspec
 from strongroom.crypto import chunked_aead
 from strongroom.crypto.hmac_state import context
 from strongroom.errors import FormatTooNew, Tampered
-from strongroom.model import Actor, Line, LineId, Namespace
+from strongroom.model import Actor, Kind, Line, LineId, Namespace
 
 PADDED = (
     256,
@@ -82,13 +82,13 @@ def seal_line(line: Line, place: LinePlace, epoch: int, key: bytes, salt: bytes)
     """Seal one line for its slot. A plain line is of version 1, which every version of strongroom reads."""
     version = VERSION if line.details is None else DETAILED
     ctx = place.context("strongroom/line", line.id, epoch, version)
-    return _seal(_encode(line), ctx, epoch, key, salt, version)
+    return seal_padded(_encode(line), ctx, epoch, key, salt, version)
 
 
 def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[int, bytes]) -> Line:
     """Open the line that the slot `line_id` holds, or raise Tampered; FormatTooNew for one of a newer version."""
     epoch, version = sealed_epoch(sealed, DETAILED), sealed[0]
-    plain = _open(sealed, place.context("strongroom/line", line_id, epoch, version), keys.get(epoch))
+    plain = open_padded(sealed, place.context("strongroom/line", line_id, epoch, version), keys.get(epoch))
     try:
         line = _decode_line(plain)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -98,6 +98,8 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
         raise Tampered("a line states another id or namespace than those it is stored under")
     if (line.details is None) != (version == VERSION):
         raise Tampered("a line's version does not fit its fields")
+    if line.kind == Kind.DOCUMENT or (line.details is not None and line.details.document):
+        raise Tampered("a line poses as a document")
     if line.details is not None and not CRITICAL.issuperset(line.details.critical):
         raise FormatTooNew(
             "a newer version of strongroom wrote a line that this one would misread", hint="install the newer version"
@@ -107,12 +109,12 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
 
 def seal_text(text: str, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
     """Seal a text that is not a line, such as the profile. Its context differs, so neither can pose as the other."""
-    return _seal(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
+    return seal_padded(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
 
 
 def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, bytes]) -> str:
     epoch = sealed_epoch(sealed)
-    plain = _open(sealed, place.context("strongroom/text", name, epoch), keys.get(epoch))
+    plain = open_padded(sealed, place.context("strongroom/text", name, epoch), keys.get(epoch))
     try:
         return msgspec.json.decode(plain, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -124,24 +126,24 @@ def seal_page(
 ) -> bytes:
     """Seal a page of lines. A page is not JSON, so its length goes in front of the padding."""
     plain = len(data).to_bytes(_LENGTH, "big") + data
-    return _seal(plain, place.context("strongroom/page", name, epoch, version), epoch, key, salt, version)
+    return seal_padded(plain, place.context("strongroom/page", name, epoch, version), epoch, key, salt, version)
 
 
 def open_page(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, bytes]) -> bytes:
     epoch, version = sealed_epoch(sealed, DETAILED), sealed[0]
-    plain = _open(sealed, place.context("strongroom/page", name, epoch, version), keys.get(epoch))
+    plain = open_padded(sealed, place.context("strongroom/page", name, epoch, version), keys.get(epoch))
     return plain[_LENGTH : _LENGTH + int.from_bytes(plain[:_LENGTH], "big")]
 
 
 def seal_record(record: msgspec.Struct, name: str, vault_id: str, key: bytes, salt: bytes) -> bytes:
     """Seal one of the vault's own records (namespaces, caps, revocations) for the object `name`."""
-    return _seal(_encode(record), _record_context(name, vault_id), 0, key, salt)
+    return seal_padded(_encode(record), _record_context(name, vault_id), 0, key, salt)
 
 
 def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[T]) -> T:
     if sealed_epoch(sealed) != 0:
         raise Tampered("a record names a key epoch, but records have none")
-    plain = _open(sealed, _record_context(name, vault_id), key)
+    plain = open_padded(sealed, _record_context(name, vault_id), key)
     try:
         return msgspec.json.decode(plain, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -166,13 +168,15 @@ def _record_context(name: str, vault_id: str) -> bytes:
     return context("strongroom/record", VERSION, vault_id, name)
 
 
-def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, version: int = VERSION) -> bytes:
+def seal_padded(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, version: int = VERSION) -> bytes:
+    """Seal a plaintext under a context, padded and with its header."""
     # Padded with trailing spaces, which JSON ignores, so that only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
     return version.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
 
 
-def _open(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
+def open_padded(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
+    """The padded plaintext of a sealed object, or Tampered."""
     if key is None:
         raise Tampered("a sealed object names a key epoch that this namespace does not have")
     return chunked_aead.unseal(key, sealed[_HEADER:], ctx)

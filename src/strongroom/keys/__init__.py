@@ -8,7 +8,7 @@ No key below the root is derived from it: a key that can be derived again cannot
 `sources` reads and writes the root and issuer keys outside the vault, `hierarchy` makes and opens the others.
 """
 
-from strongroom.keys.hierarchy import ActorDocument, ActorKeys, Slots, VaultSecrets
+from strongroom.keys.hierarchy import DOCUMENTS, ActorDocument, ActorKeys, Slots, VaultSecrets
 from strongroom.keys.sources import (
     EnvironmentKeys,
     FileKeys,
@@ -19,6 +19,7 @@ from strongroom.keys.sources import (
 )
 
 __all__ = [
+    "DOCUMENTS",
     "ActorDocument",
     "ActorKeys",
     "EnvironmentKeys",

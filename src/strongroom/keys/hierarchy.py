@@ -27,6 +27,8 @@ Epoch = Annotated[int, msgspec.Meta(ge=1, lt=2**32)]
 _LOCATOR_SIZE = 16
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
 _TAG_SIZE = 16
+DOCUMENTS = "documents/"
+"""The part of a document's name that follows its shelf's prefix."""
 _LOCATORS_HELD = 4096
 _TAGS_HELD = 256
 
@@ -107,6 +109,10 @@ class Slots:
     def shelf(self, actor: Actor, namespace: Namespace) -> str:
         """The prefix of all objects in one namespace of one actor."""
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
+
+    def document(self, actor: Actor, namespace: Namespace, key: str) -> str:
+        """The name of a document's object."""
+        return f"{self.shelf(actor, namespace)}{DOCUMENTS}{self._locator('document', actor, namespace, key)}"
 
     def _actor(self, actor: Actor) -> str:
         return self._locator("actor", actor)

@@ -13,9 +13,10 @@ from strongroom.errors import StrongroomError
 from strongroom.memory.decision_recorder import PER_ENTRY, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.ops.put import line_name
+from strongroom.memory.stored_documents import delete_effects
 from strongroom.memory.stored_keys import KeyCache
 from strongroom.memory.stored_pages import pages_of
-from strongroom.model import Line, LineId, Millis
+from strongroom.model import Kind, Line, LineId, Millis
 from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Lost
 
 UNCONFIRMED = 3_600_000
@@ -49,12 +50,14 @@ def _forget_ended(clerk: DecisionRecorder, shelf: CachedNamespace) -> int:
     held = state.held_keys(shelf.prefix.split("/")[1]) if ended else None
     if held is None:
         return 0
-    names = [line_name(shelf.prefix, line.id) for line in ended]
+    names = [line_name(shelf.prefix, line.id) for line in ended if line.kind != Kind.DOCUMENT]
     stored = [one for name in names if (one := state.store.get(name)) is not None and one.body is not None]
-    if not stored:
+    documents = [line for line in ended if line.kind == Kind.DOCUMENT]
+    deletions, deleted = delete_effects(state, held.keys.actor, documents)
+    if not stored and not deletions:
         return 0
-    effects: list[Effect] = [Delete(one.name, one.version) for one in stored]
-    ids = [LineId(one.name.rsplit("/", 1)[1]) for one in stored]
+    effects: list[Effect] = [*[Delete(one.name, one.version) for one in stored], *deletions]
+    ids = [*[LineId(one.name.rsplit("/", 1)[1]) for one in stored], *deleted]
     effects += pages_of(shelf).places.without(set(ids))
     state.log.append([_entry(clerk, held, shelf, ids, effects)], effects)
     return len(ids)

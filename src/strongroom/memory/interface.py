@@ -13,11 +13,11 @@ import msgspec
 from strongroom import api
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
-from strongroom.memory.memory_handle import MemoryHandle
+from strongroom.memory.document_methods import DocumentMethods
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
 
 
-class Memory(MemoryHandle):
+class Memory(DocumentMethods):
     """One actor's memory, as far as one cap allows. Thread-safe and cheap to make.
 
     No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; by default

@@ -14,7 +14,7 @@ from strongroom.errors import Invalid, StrongroomError
 from strongroom.gate import AdminGrant, Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import AT_ONCE, LATER, Operation, SlowStep, Step
-from strongroom.memory.ops import deliver, forget, get, history, observe, profile, put, replace
+from strongroom.memory.ops import deliver, document, forget, get, history, observe, profile, put, replace
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit, Pending, Store
 
@@ -31,6 +31,12 @@ MEMORY_OPERATIONS: Operations = {
     api.TakeSnapshot: profile.snapshot,
     api.ReadProfile: profile.profile,
     api.WriteProfile: profile.set_profile,
+    api.ReadDocument: document.read_document,
+    api.WriteDocument: document.write_document,
+    api.ListDocuments: document.list_documents,
+    api.DeleteDocument: document.delete_document,
+    api.RenameDocument: document.rename_document,
+    api.ReadDocumentHistory: document.read_history,
     api.Forget: forget.forget,
     api.Replace: replace.replace,
     api.ReadHistory: history.history,

@@ -234,6 +234,8 @@ class Replica:
         if parts[2] == "keys":
             self._actors.pop(parts[1], None)
             self._drop_stale_shelves(parts[1])
+        elif len(parts) == 6 and parts[4] == "documents":
+            self.shelves.document_changed(name.removesuffix("documents/" + parts[5]), parts[5])
         elif len(parts) == 6 and parts[4] == "lines":
             line_id = LineId(parts[5])
             birth = None if keys is None else keys.birth(parts[3])

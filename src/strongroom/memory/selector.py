@@ -61,7 +61,13 @@ class Selector:
         """The first `limit` matching lines after `after`, in order. The cost depends on the page, not on the shelf."""
         with hold_still(shelves):
             ordered = heapq.merge(*(shelf.from_id(after[0]) for shelf in shelves), key=place_of)
-            meant = (line for line in ordered if place_of(line) > after and self.means(line))
+            # Documents have a listing of their own; here they are only for those who ask for this kind.
+            shows = self.kind == Kind.DOCUMENT
+            meant = (
+                line
+                for line in ordered
+                if place_of(line) > after and (shows or line.kind != Kind.DOCUMENT) and self.means(line)
+            )
             return list(islice(meant, limit))
 
     def among(self, shelves: Sequence[CachedNamespace]) -> list[Line]:

@@ -21,8 +21,9 @@ from strongroom.memory.operation import Loading, Operation
 from strongroom.memory.page_places import PagePlaces
 from strongroom.memory.replacement_marks import read_mark, read_marks
 from strongroom.memory.replica import Replica
+from strongroom.memory.stored_documents import DocumentSource
 from strongroom.memory.stored_lines import line_id_of, open_line
-from strongroom.model import Actor, Line, LineId, Namespace
+from strongroom.model import Actor, Kind, Line, LineId, Namespace
 from strongroom.store import Object, Version
 
 PAGE_LINES = 1024
@@ -50,13 +51,15 @@ class CachePageSet:
         self._shelf = state.slots.shelf(actor, namespace)
         self._lines = f"{self._shelf}lines/"
         self.places = PagePlaces(state, actor, namespace, birth)
+        self._documents = DocumentSource(state, actor, namespace)
 
     # Loading.
 
     def batches(self) -> Iterator[Batch]:
-        """Every line of the shelf: first those newer than the newest page, then the pages, then the rest."""
+        """Every document and line of the shelf: of the lines, those newer than the newest page, the pages, the rest."""
         if replaced := read_marks(self._state, self._actor, self.namespace):
             yield Batch((), replaced=replaced)
+        yield from self._documents.batches()
         places = sorted(self.places.used(), key=lambda place: -place.version)
         loose = yield from self._living()
         unwritten: list[tuple[Object, Batch]] = []
@@ -110,6 +113,10 @@ class CachePageSet:
     def replacement(self, name: LineId) -> LineId | None:
         """The line that replaced this one; None if none did."""
         return read_mark(self._state, self._actor, self.namespace, name)
+
+    def read_document(self, locator: str) -> Line | None:
+        """The present version of a document; None if it was deleted."""
+        return self._documents.read(locator)
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
@@ -188,13 +195,14 @@ class CachePageSet:
     def _count_loose(self, shelf: CachedNamespace) -> int:
         """The approximate number of lines that are in no page."""
         with hold_still([shelf]):
-            return len(shelf.lines) - self.places.count_lines()
+            return len(shelf.lines) - len(shelf.documents) - self.places.count_lines()
 
     def _loose_on(self, shelf: CachedNamespace) -> list[Line]:
         """The lines that are in no page, oldest first."""
         paged = self.places.lines_in_pages(shelf.lines)
         with hold_still([shelf]):
-            return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)
+            loose = (line for line in shelf.lines.values() if line.id not in paged and line.kind != Kind.DOCUMENT)
+            return sorted(loose, key=_id)
 
 
 def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> CachedNamespace | Load:

@@ -183,3 +183,21 @@ def test_hostile_tags_meta_and_turn_break_no_fence(any_way: Connector, vault: Va
             assert "[quoted]" in one["tags"][0]
 
     any_way.run(cap, work)
+
+
+@pytest.mark.requirement("details-shown", "documents-recall")
+def test_key_of_a_recalled_document_is_shown_and_neutralised(any_way: Connector, vault: Vault, cap: Token) -> None:
+    vault.memory(cap).write_document(f"notes/{CLOSING}\u202e.md", "the train leaves at nine", namespace="travel")
+
+    async def work(client: Client) -> None:
+        result = await client.call_tool("memory_get", {"query": "train"})
+        (one,) = result.structured_content["lines"]
+        assert one["kind"] == "document"
+        assert one["document"].startswith("notes/")
+        assert "document=" in text(result)
+        everything = str(result.model_dump())
+        assert CLOSING not in everything
+        assert "\u202e" not in everything
+        assert reason(await client.call_tool("memory_put", {"text": "x", "kind": "document"})) == "invalid_request"
+
+    any_way.run(cap, work)

@@ -219,13 +219,25 @@ class LineCache(ShelfTable):
             if shelf is None:
                 return
             shelf.post(name, line if birth == shelf.birth else None, is_deleted=deleted)
-            if prefix in self._shelves:
-                self._grown(prefix, shelf)
-                if prefix not in self._loads:
-                    self._unsettled[prefix] = shelf
-                    if deleted:
-                        self._shrunk.add(prefix)
-                    self.has_put_off = self.has_put_off or deleted or shelf.unread_size > _UNREAD
+            self._posted(prefix, shelf, has_shrunk=deleted)
+
+    def document_changed(self, prefix: str, locator: str) -> None:
+        """Post a change of a document to its shelf, if that is in RAM; see `changed`."""
+        with self._guard:
+            shelf = self._alive.get(prefix)
+            if shelf is not None:
+                shelf.post_document(locator)
+                self._posted(prefix, shelf, has_shrunk=True)
+
+    def _posted(self, prefix: str, shelf: CachedNamespace, *, has_shrunk: bool) -> None:
+        """Count a shelf's new change, and remember to apply it. The guard is held."""
+        if prefix in self._shelves:
+            self._grown(prefix, shelf)
+            if prefix not in self._loads:
+                self._unsettled[prefix] = shelf
+                if has_shrunk:
+                    self._shrunk.add(prefix)
+                self.has_put_off = self.has_put_off or has_shrunk or shelf.unread_size > _UNREAD
 
     def replaced(self, prefix: str, name: LineId) -> None:
         """Post to the shelf of a line that it was replaced, if that is in RAM. Calls must not overlap."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from strongroom.engines import Index, KeptIndex, Measured
+from strongroom.memory.line_cache.document_lines import DocumentLines, HasDocuments
 from strongroom.memory.line_cache.filtered_index import Condition, FilteredIndexes
 from strongroom.memory.line_cache.line_states import LineStates
 from strongroom.model import Line, LineId, Millis, Namespace, Provenance
@@ -39,6 +40,8 @@ class Batch(NamedTuple):
     readings: bytes = b""
     replaced: Mapping[LineId, LineId] = {}
     """Replaced lines, each with the one that replaced it."""
+    documents: Mapping[str, Line | None] = {}
+    """The present versions of documents, by locator; None for a deleted one."""
 
 
 class Source(Protocol):
@@ -55,24 +58,26 @@ class Source(Protocol):
 
 
 _SHARED = 10_000
-_EMPTY = getsizeof("")
 _READING = 40
 """The cost of reading a line, in addition to its text, in characters."""
+_EMPTY = getsizeof("")
 _OVERHEAD = 900
 """Bytes of a line in addition to its text: struct, id, and entries in the indexes (measured, bench/ram.py)."""
-
-
 _DETAILS, _PER_BYTE = 200, 4
 """Bytes of a line's details: the struct, and for each byte of them as JSON, since small values take much more."""
 
 
-class _Change(NamedTuple):
-    """A line that was written, deleted or replaced. `line` is only set if this process wrote it."""
+class PostedChange(NamedTuple):
+    """A line that was written, deleted or replaced. `line` is only set if this process wrote it.
 
-    name: LineId
-    line: Line | None
-    is_deleted: bool
+    Or a document that was written or deleted; then `name` is its locator.
+    """
+
+    name: str
+    line: Line | None = None
+    is_deleted: bool = False
     is_replaced: bool = False
+    is_document: bool = False
 
     @property
     def bytes(self) -> int:
@@ -82,6 +87,40 @@ class _Change(NamedTuple):
     def reading(self) -> int:
         """The approximate cost of applying it, in characters."""
         return _READING if self.line is None else len(self.line.text) + _READING
+
+
+class PostedChanges:
+    """Changes that are not applied yet, oldest first. No lock: one thread at a time posts, and one applies."""
+
+    def __init__(self) -> None:
+        self._posted: deque[PostedChange] = deque()
+        self._posted_bytes, self._posted_reading = 0, 0
+        """Totals of all posted changes: these two have one writer, the poster; the next two, `take_in`."""
+        self._taken_bytes, self._taken_reading = 0, 0
+
+    @property
+    def has_posted(self) -> bool:
+        return bool(self._posted)
+
+    def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
+        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
+
+        Passing `line` saves reading it.
+        """
+        self._post(PostedChange(name, line, is_deleted))
+
+    def _post(self, change: PostedChange) -> None:
+        self._posted_bytes += change.bytes
+        self._posted_reading += change.reading
+        self._posted.append(change)
+
+    def post_replaced(self, name: LineId) -> None:
+        """Record that a line was replaced, as `post` does."""
+        self._post(PostedChange(name, is_replaced=True))
+
+    def post_document(self, locator: str) -> None:
+        """Record that a document was written or deleted, as `post` does. It is read when the change is applied."""
+        self._post(PostedChange(locator, is_document=True))
 
 
 class IndexedLines:
@@ -185,24 +224,21 @@ class IndexedLines:
             self._index_bytes = self._measured.size()
 
 
-class CachedNamespace(IndexedLines):
+class CachedNamespace(IndexedLines, PostedChanges):
     """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `hold_still`."""
 
     def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
-        super().__init__(index)
+        IndexedLines.__init__(self, index)
+        PostedChanges.__init__(self)
         self.prefix = prefix
         self.birth = birth
         self.source = source
         self.lock = threading.Lock()
         self._bytes = 0
-        self._posted: deque[_Change] = deque()
-        """Changes that are not applied yet, oldest first."""
-        self._posted_bytes, self._posted_reading = 0, 0
-        """Totals of all posted changes. No lock: these two have one writer, the poster; the next two, `take_in`."""
-        self._taken_bytes, self._taken_reading = 0, 0
         self.counted = 0
         """The size that is counted in the cache's budget."""
         self._loaded = False
+        self.documents = DocumentLines()
         self._gone: set[LineId] = set()
         """Lines deleted during loading: a batch that was read before may still contain them."""
         self._shared: dict[Any, Any] = {}
@@ -224,38 +260,19 @@ class CachedNamespace(IndexedLines):
         Changes that arrive meanwhile are applied at once, because the shelf may be in use already.
         """
         for batch in self.source.batches():
-            if batch.lines or batch.replaced:
+            if batch.lines or batch.replaced or batch.documents:
                 with self.lock:
                     self.take_in()
                     for old, new in batch.replaced.items():
                         self._replace(old, new)
                     self._add_batch(self._without_gone(batch))
+                    for line in self.documents.load(batch.documents):
+                        self._add(line)
             yield
         with self.lock:
             self.take_in()
             self._loaded = True
             self._gone.clear()
-
-    @property
-    def has_posted(self) -> bool:
-        return bool(self._posted)
-
-    def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
-        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
-
-        Passing `line` saves reading it.
-        """
-        change = _Change(name, line, is_deleted)
-        self._posted_bytes += change.bytes
-        self._posted_reading += change.reading
-        self._posted.append(change)
-
-    def post_replaced(self, name: LineId) -> None:
-        """Record that a line was replaced, as `post` does."""
-        change = _Change(name, None, is_deleted=False, is_replaced=True)
-        self._posted_bytes += change.bytes
-        self._posted_reading += change.reading
-        self._posted.append(change)
 
     def retire(self, now: Millis) -> None:
         """Hide the lines that have expired by `now`."""
@@ -276,18 +293,23 @@ class CachedNamespace(IndexedLines):
         """
         while self._posted:
             change = self._posted[0]
-            if change.is_deleted:
-                self._drop(change.name)
-            elif change.is_replaced:
-                if (new := self.source.replacement(change.name)) is not None:
-                    self._replace(change.name, new)
-            elif change.line is not None:
-                self._add(change.line)
-            elif not self._holds(change.name):
-                self._refresh(change.name)
+            self._apply(change, LineId(change.name))
             self._taken_bytes += change.bytes
             self._taken_reading += change.reading
             self._posted.popleft()
+
+    def _apply(self, change: PostedChange, name: LineId) -> None:
+        if change.is_document:
+            self._refresh_document(change.name)
+        elif change.is_deleted:
+            self._drop(name)
+        elif change.is_replaced:
+            if (new := self.source.replacement(name)) is not None:
+                self._replace(name, new)
+        elif change.line is not None:
+            self._add(change.line)
+        elif not self._holds(name):
+            self._refresh(name)
 
     def _refresh(self, name: LineId) -> None:
         line = self.source.read(name)
@@ -295,6 +317,14 @@ class CachedNamespace(IndexedLines):
             self._drop(name)
         else:
             self._gone.discard(name)
+            self._add(line)
+
+    def _refresh_document(self, locator: str) -> None:
+        line = self.source.read_document(locator) if isinstance(self.source, HasDocuments) else None
+        before = self.documents.replace(locator, line)
+        if before is not None:
+            self._drop(before)
+        if line is not None:
             self._add(line)
 
     def _without_gone(self, batch: Batch) -> Batch:
@@ -384,6 +414,7 @@ class CachedNamespace(IndexedLines):
 
 
 def _size(line: Line) -> int:
+    """The approximate size of a line in RAM."""
     more = 0 if line.details is None else _DETAILS + _PER_BYTE * len(msgspec.json.encode(line.details))
     return more + getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
 

@@ -1,6 +1,7 @@
 """Forget and erase: lines that are gone everywhere, and keys without which nothing can be read.
 
-Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back. Erase destroys the keys
+Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back; a chosen document is
+deleted with all of its versions. Erase destroys the keys
 of namespaces, or of the whole actor, with everything they sealed.
 """
 
@@ -24,10 +25,11 @@ from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.ops.put import line_name
 from strongroom.memory.replica import Replica
 from strongroom.memory.selector import Selector, place_of
+from strongroom.memory.stored_documents import delete_effects
 from strongroom.memory.stored_keys import KeyCache
 from strongroom.memory.stored_pages import pages_of
 from strongroom.memory.vault_records import ACTORS, SECRETS
-from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
+from strongroom.model import CapRecord, Erased, Forgotten, Kind, Line, LineId, Namespace, Op
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
 from strongroom.store.fleet_contract import FleetStore
 
@@ -56,14 +58,14 @@ def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operati
             gone += yield from _forget(clerk, grant, shelves, caller, _portion(left, shelves))
     except StrongroomError:
         if gone:
-            _scrub(clerk.state.store)
+            scrub(clerk.state.store)
         raise
     clerk.state.catch_up()
     missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
-    return Forgotten(tuple(gone), tuple(missing), _scrub(clerk.state.store))
+    return Forgotten(tuple(gone), tuple(missing), scrub(clerk.state.store))
 
 
-def _scrub(store: Store) -> bool:
+def scrub(store: Store) -> bool:
     """Remove what deleted lines left, or schedule that. Returns whether it is done."""
     return store.scrub_soon() if isinstance(store, FleetStore) else store.scrub()
 
@@ -116,8 +118,9 @@ def _delete(
     clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
 ) -> Operation[list[LineId]]:
     state = clerk.state
-    names = [line_name(state.slots.shelf(grant.actor, line.namespace), line.id) for line in portion]
-    named = [(line, state.store.get(name)) for line, name in zip(portion, names, strict=True)]
+    lines = [line for line in portion if line.kind != Kind.DOCUMENT]
+    names = [line_name(state.slots.shelf(grant.actor, line.namespace), line.id) for line in lines]
+    named = [(line, state.store.get(name)) for line, name in zip(lines, names, strict=True)]
     # Without those that were forgotten or erased since they were chosen.
     found = [(line, stored) for line, stored in named if stored is not None and stored.body is not None]
     effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
@@ -125,6 +128,10 @@ def _delete(
         if ids := {line.id for line, _ in found if line.namespace == pages.namespace}:
             effects += pages.places.without(ids)
     ids_gone = [line.id for line, _ in found]
+    if len(lines) < len(portion):
+        deletions, deleted = delete_effects(state, grant.actor, [one for one in portion if one.kind == Kind.DOCUMENT])
+        effects += deletions
+        ids_gone += deleted
     yield from clerk.commit(grant, effects, lines=ids_gone, caller=caller)
     return ids_gone
 

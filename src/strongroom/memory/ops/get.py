@@ -247,4 +247,5 @@ def _members(details: LineDetails) -> dict[str, Any]:
         "expires": None if details.expires is None else model.moment(details.expires),
         "replaces": details.replaces,
         "turn": details.turn,
+        "document": details.document,
     }

@@ -23,7 +23,7 @@ from strongroom.memory.ops.forget import forget
 from strongroom.memory.ops.put import draft_line, keys_for, line_name
 from strongroom.memory.replacement_marks import new_mark
 from strongroom.memory.stored_lines import open_line
-from strongroom.model import Line, LineDetails, NewLine, Op, Provenance, Receipt, line_id, moment
+from strongroom.model import Kind, Line, LineDetails, NewLine, Op, Provenance, Receipt, line_id, moment
 from strongroom.store import Effect, Expect, Lost, PutNew
 
 _TRIES = 64
@@ -117,6 +117,8 @@ def _old_line(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Replac
         raise LineReplaced("the line was replaced already", hint="replace the newest one: memory.history(id) shows it")
     if not counting:
         raise LineNotFound("there is no such line")
+    if counting[0].kind == Kind.DOCUMENT:
+        raise InvalidRequest("this is a document, and not a line", hint="change it with write_document")
     return counting[0], None
 
 

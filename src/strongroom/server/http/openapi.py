@@ -141,6 +141,11 @@ def _responses(kind: type[api.Call[Any]], named: dict[str, Any]) -> dict[str, An
         api.Get: (404, 408),
         api.WriteProfile: (408, 412),
         api.Revoke: (404, 408),
+        api.ReadDocument: (404, 408),
+        api.ReadDocumentHistory: (404, 408),
+        api.WriteDocument: (408, 412),
+        api.DeleteDocument: (408, 412),
+        api.RenameDocument: (404, 408, 412),
     }
     statuses = sorted({*_ALWAYS, *extra.get(kind, (408,))} - ({408, 413, 415} if kind.method == "GET" else set()))
     return {"200": done} | {str(status): _refused(status, named) for status in statuses}

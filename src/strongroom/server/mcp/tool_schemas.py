@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import mcp_types as types
 import msgspec
@@ -58,6 +58,10 @@ class FilterArguments(Arguments, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in api.LineFilter.__struct_fields__}
 
 
+_LineKind = Literal["turn", "fact", "note", "summary", "delegation"]
+"""The kinds that a line may be put as."""
+
+
 class PutArguments(Arguments, frozen=True, kw_only=True):
     """One line to remember."""
 
@@ -68,7 +72,7 @@ class PutArguments(Arguments, frozen=True, kw_only=True):
     ] = None
     session: Annotated[str | None, Meta(description="The conversation that this belongs to, if it has a name.")] = None
     author: Annotated[str, Meta(description="Who said it, such as the user's name.")] = ""
-    kind: Annotated[Kind, Meta(description="What it is; by default a note.")] = Kind.NOTE
+    kind: Annotated[_LineKind, Meta(description="What it is; by default a note.")] = "note"
     id: Annotated[
         str | None, Meta(description="A ULID that you choose, so that sending the line again cannot store it twice.")
     ] = None

@@ -1,0 +1,83 @@
+"""The calls to documents: named, versioned texts in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from strongroom.api.call import Call, Names
+from strongroom.model import Document, DocumentHistory, DocumentPage, Forgotten, Op
+
+
+class ReadDocument(Call[Document], frozen=True, kw_only=True):
+    """The present version of a document."""
+
+    op = Op.GET
+    answer = Document
+    path = "/v1/documents/read"
+    key: str
+    namespace: str | None = None
+
+
+class WriteDocument(Call[Document], frozen=True, kw_only=True):
+    """Write a document that is still at `version` (compare-and-swap; empty: there is none)."""
+
+    op = Op.PUT
+    answer = Document
+    path = "/v1/documents/write"
+    key: str
+    text: str
+    namespace: str | None = None
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: datetime | None = None
+
+
+class ListDocuments(Call[DocumentPage], frozen=True, kw_only=True):
+    """One page of documents by key, without their texts."""
+
+    op = Op.LIST
+    answer = DocumentPage
+    path = "/v1/documents/list"
+    prefix: str = ""
+    namespaces: Names = None
+    limit: int = 100
+    after: str | None = None
+
+
+class DeleteDocument(Call[Forgotten], frozen=True, kw_only=True):
+    """Delete a document with all of its versions, if it is still at `version` where one is given."""
+
+    op = Op.FORGET
+    answer = Forgotten
+    path = "/v1/documents/delete"
+    key: str
+    namespace: str | None = None
+    version: str | None = None
+
+
+class RenameDocument(Call[Document], frozen=True, kw_only=True):
+    """Give a document another key, with its earlier versions, if it is still at `version` where one is given.
+
+    The cap needs `put` too.
+    """
+
+    op = Op.FORGET
+    answer = Document
+    path = "/v1/documents/rename"
+    key: str
+    new_key: str
+    namespace: str | None = None
+    version: str | None = None
+
+
+class ReadDocumentHistory(Call[DocumentHistory], frozen=True, kw_only=True):
+    """The versions of a document with their texts, newest first, at most as many as the cap's `max_k`."""
+
+    op = Op.GET
+    answer = DocumentHistory
+    path = "/v1/documents/history"
+    key: str
+    namespace: str | None = None

@@ -1,0 +1,384 @@
+"""Documents: read, write, list, delete and rename named texts. Every change is a compare-and-swap of one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strongroom import api, model
+from strongroom.crypto.document_encryption import DocumentVersion, StoredDocument
+from strongroom.crypto.line_encryption import DETAILED
+from strongroom.errors import (
+    CapLimitExceeded,
+    FormatTooOld,
+    InvalidRequest,
+    LineNotFound,
+    StoreUnavailable,
+    TooMany,
+    VersionConflict,
+)
+from strongroom.gate import Ask, Grant
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
+from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
+from strongroom.memory.ops.forget import scrub
+from strongroom.memory.ops.put import keys_for
+from strongroom.memory.stored_documents import (
+    DocumentSlot,
+    FoundDocument,
+    emptied,
+    find_document,
+    with_version,
+    write_effect,
+)
+from strongroom.model import (
+    Document,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentPage,
+    Forgotten,
+    Line,
+    Namespace,
+    Op,
+    Provenance,
+)
+from strongroom.store import Lost, Version
+
+_TRIES = 64
+_LARGE = 16 * 1024
+"""From so many characters on, writing a document counts as slow."""
+
+
+def read_document(clerk: DecisionRecorder, caller: Caller, call: api.ReadDocument) -> Operation[Document]:
+    """The present version of a document."""
+    grant = yield from clerk.admit(caller, _ask(Op.GET, call.namespace))
+    return (yield from clerk.recorded(grant, caller, _read(clerk, grant, caller, call)))
+
+
+def _read(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.ReadDocument) -> Operation[Document]:
+    slot = _slot(clerk, grant, call.key)
+    present = find_document(clerk.state, slot).present(clerk.now())
+    if present is None:
+        raise _missing()
+    yield from clerk.commit(grant, lines=[present.version], caller=caller, detail="read a document")
+    return _document(slot, present)
+
+
+def read_history(clerk: DecisionRecorder, caller: Caller, call: api.ReadDocumentHistory) -> Operation[DocumentHistory]:
+    """The versions of a document, newest first."""
+    grant = yield from clerk.admit(caller, _ask(Op.GET, call.namespace))
+    return (yield from clerk.recorded(grant, caller, _history(clerk, grant, caller, call)))
+
+
+def _history(
+    clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.ReadDocumentHistory
+) -> Operation[DocumentHistory]:
+    slot = _slot(clerk, grant, call.key)
+    found = find_document(clerk.state, slot)
+    present = found.present(clerk.now())
+    if present is None:
+        raise _missing()
+    versions = [present, *found.document.earlier][: grant.max_k]
+    read = [version.version for version in versions]
+    yield from clerk.commit(grant, lines=read, caller=caller, detail="read the history of a document")
+    return DocumentHistory(tuple([_document(slot, version) for version in versions]))
+
+
+def write_document(clerk: DecisionRecorder, caller: Caller, call: api.WriteDocument) -> Operation[Document]:
+    """Write a document if it is still at `version` ("" = there is none)."""
+    ask = _ask(Op.PUT, call.namespace)
+    if isinstance(call.text, str) and len(call.text) > _LARGE:
+        yield SlowStep((yield from clerk.admit(caller, ask)).actor)
+    tried: DocumentVersion | None = None
+    for _ in range(_TRIES):
+        grant, since = yield from clerk.admit_to_seal(caller, ask)
+        written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call, since, tried))
+        if isinstance(written, Document):
+            return written
+        tried = written
+    raise _busy()
+
+
+def _write(
+    clerk: DecisionRecorder,
+    grant: Grant,
+    caller: Caller,
+    call: api.WriteDocument,
+    since: Mapping[str, Version],
+    tried: DocumentVersion | None,
+) -> Operation[Document | DocumentVersion]:
+    """Write a document. If the commit lost a race on anything that it depends on, returns the version for another try.
+
+    A bucket may have carried out a write that it reported as lost: then the next try finds the version that it `tried`.
+    """
+    _check_session(grant)
+    slot = _slot(clerk, grant, call.key)
+    version = tried or _version(clerk, grant, caller, call)
+    if clerk.state.records.format < DETAILED:
+        raise FormatTooOld(
+            "this vault has no documents yet: older programs may still use it",
+            hint="once all programs that use it are of this version, its owner runs `strongroom upgrade`",
+        )
+    found = find_document(clerk.state, slot)
+    if tried is not None and found.document.present == tried:
+        yield from clerk.commit(grant, lines=[version.version], caller=caller, since=since, detail="wrote a document")
+        return _document(slot, version)
+    _check_version(found, call.version, clerk)
+    document = with_version(found, version, clerk.now())
+    done = yield from _commit(clerk, grant, caller, [(slot, found, document)], since, "wrote a document")
+    return _document(slot, version) if done else version
+
+
+def _version(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteDocument) -> DocumentVersion:
+    """The version that a call writes, checked."""
+    text = model.clean_text(call.text, limit=model.DOCUMENT_LIMIT, what="a document")
+    if not text.strip():
+        raise InvalidRequest("a document needs some text")
+    now = clerk.now()
+    expires = None if call.expires is None else model.millis(call.expires)
+    if expires is not None and expires <= now:
+        raise InvalidRequest("the document would expire before it is stored", hint="give a later time, or none")
+    return DocumentVersion(
+        version=clerk.new_id(clerk.state.slots.shelf(grant.actor, _one(grant)), now),
+        text=text,
+        provenance=Provenance(grant.links, grant.holder, caller.source, now),
+        tags=model.clean_tags(call.tags),
+        meta={} if call.meta is None else model.clean_meta(call.meta),
+        expires=expires,
+    )
+
+
+def delete_document(clerk: DecisionRecorder, caller: Caller, call: api.DeleteDocument) -> Operation[Forgotten]:
+    """Delete a document with its earlier versions. One that is not there is no error, so it can be sent again."""
+    ask = _ask(Op.FORGET, call.namespace)
+    yield SlowStep((yield from clerk.admit(caller, ask)).actor)
+    for _ in range(_TRIES):
+        grant, since = yield from clerk.admit_to_seal(caller, ask)
+        gone = yield from clerk.recorded(grant, caller, _delete(clerk, grant, caller, call, since))
+        if gone is not None:
+            return Forgotten(gone.ids, scrubbed=scrub(clerk.state.store))
+    raise _busy()
+
+
+def _delete(
+    clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.DeleteDocument, since: Mapping[str, Version]
+) -> Operation[Forgotten | None]:
+    _check_session(grant)
+    slot = _slot(clerk, grant, call.key)
+    found = find_document(clerk.state, slot)
+    present = found.document.present
+    if present is None:
+        yield from clerk.commit(grant, count=0, caller=caller, since=since, detail="deleted a document")
+        return Forgotten(())
+    if call.version is not None and model.plain(call.version) != present.version:
+        raise _changed()
+    emptying = [(slot, found, emptied(found.document))]
+    done = yield from _commit(clerk, grant, caller, emptying, since, "deleted a document")
+    return Forgotten((present.version,)) if done else None
+
+
+def rename_document(clerk: DecisionRecorder, caller: Caller, call: api.RenameDocument) -> Operation[Document]:
+    """Give a document another key. Sent again after it was interrupted, it completes what was begun."""
+    forgetting, putting = _ask(Op.FORGET, call.namespace), _ask(Op.PUT, call.namespace)
+    grant = yield from clerk.admit(caller, forgetting)
+    if (yield SlowStep(grant.actor)) is not AT_ONCE:
+        grant = yield from clerk.admit(caller, forgetting)
+    for _ in range(_TRIES):
+        put_grant, since = yield from clerk.admit_to_seal(caller, putting)
+        grant = yield from clerk.admit(caller, forgetting, since or None)
+        renamed = yield from clerk.recorded(grant, caller, _rename(clerk, put_grant, grant, caller, call, since))
+        if renamed is not None:
+            scrub(clerk.state.store)
+            return renamed
+    raise _busy()
+
+
+def _rename(
+    clerk: DecisionRecorder,
+    put_grant: Grant,
+    grant: Grant,
+    caller: Caller,
+    call: api.RenameDocument,
+    since: Mapping[str, Version],
+) -> Operation[Document | None]:
+    """Write the document under its new key, then empty the old one: in one commit if the store can do that."""
+    _check_session(grant)
+    slot, target = _slot(clerk, grant, call.key), _slot(clerk, grant, call.new_key)
+    if slot.key == target.key:
+        raise InvalidRequest("a document is renamed to another key")
+    found, there = find_document(clerk.state, slot), find_document(clerk.state, target)
+    present, emptying = found.document.present, (slot, found, emptied(found.document))
+    meant = call.version if call.version is not None else "" if present is None else present.version
+    if (begun := there.document.present) is not None and there.document.source == model.plain(meant):
+        if present is not None and present.version == meant:
+            done = yield from _commit(clerk, grant, caller, [emptying], since, "renamed a document")
+        else:
+            done = True
+            yield from clerk.commit(grant, count=0, caller=caller, since=since, detail="renamed a document")
+        return _document(target, begun) if done else None
+    if found.present(clerk.now()) is None or present is None:
+        raise _missing()
+    _check_version(found, meant, clerk)
+    if there.present(clerk.now()) is not None:
+        raise VersionConflict("there is a document under the new key", hint="delete it first, or choose another key")
+    shelf = clerk.state.slots.shelf(grant.actor, slot.namespace)
+    version = DocumentVersion(
+        version=clerk.new_id(shelf, clerk.now()),
+        text=present.text,
+        provenance=present.provenance,
+        tags=present.tags,
+        meta=present.meta,
+        expires=present.expires,
+    )
+    moved = StoredDocument(
+        key=target.key,
+        namespace=target.namespace,
+        present=version,
+        earlier=found.document.earlier,
+        source=present.version,
+    )
+    writing = (target, there, moved)
+    if clerk.state.store.is_whole:
+        done = yield from _commit(clerk, grant, caller, [writing, emptying], since, "renamed a document")
+        return _document(target, version) if done else None
+    yield from _commit(clerk, put_grant, caller, [writing], since, "renamed a document")
+    return None  # the next try finds the new one, and empties the old one
+
+
+_Write = tuple[DocumentSlot, FoundDocument, StoredDocument]
+
+
+def _commit(
+    clerk: DecisionRecorder,
+    grant: Grant,
+    caller: Caller,
+    writes: Sequence[_Write],
+    since: Mapping[str, Version],
+    detail: str,
+) -> Operation[bool]:
+    """Commit changes of documents. False if it lost a race."""
+    state = clerk.state
+    try:
+        keys, effects = keys_for(state, grant, {_one(grant)})
+        effects += [write_effect(state, keys, *write) for write in writes]
+        ids = [document.present.version for _, _, document in writes if document.present is not None]
+        ids = ids or [held.document.present.version for _, held, _ in writes if held.document.present is not None]
+        yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, since=since, detail=detail)
+    except Lost:
+        state.catch_up(state.slots.actor(grant.actor))
+        return False
+    return True
+
+
+def list_documents(clerk: DecisionRecorder, caller: Caller, call: api.ListDocuments) -> Operation[DocumentPage]:
+    """One page of documents, by key and namespace."""
+    grant, shelves = yield from clerk.readable(caller, Ask.of(Op.LIST, call.namespaces))
+    return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
+
+
+def _list(
+    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, call: api.ListDocuments
+) -> Operation[DocumentPage]:
+    if type(call.limit) is not int or not 1 <= call.limit <= model.LIST_LIMIT:
+        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} documents")
+    prefix, after, now = model.clean_field(call.prefix, "a prefix"), _cursor(call.after), clerk.now()
+    with hold_still(shelves):
+        lines = [shelf.lines[name] for shelf in shelves for name in shelf.documents.ids() if name in shelf.lines]
+    found = [
+        (_place(line), line)
+        for line in lines
+        if _key(line).startswith(prefix)
+        and _place(line) > after
+        and (line.details is None or line.details.expires is None or line.details.expires > now)
+    ]
+    found.sort(key=lambda one: one[0])
+    page = found[: call.limit]
+    yield from clerk.commit(grant, count=len(page), caller=caller, detail="listed documents")
+    more = _cursor_of(*page[-1][0]) if len(found) > len(page) else None
+    return DocumentPage(tuple([_info(line) for _, line in page]), more)
+
+
+def _place(line: Line) -> tuple[str, str]:
+    """A document's place in a listing."""
+    return _key(line), line.namespace
+
+
+def _key(line: Line) -> str:
+    return "" if line.details is None else line.details.document
+
+
+def _cursor_of(key: str, namespace: str) -> str:
+    return f"{namespace}/{key}"
+
+
+def _cursor(after: str | None) -> tuple[str, str]:
+    if after is None:
+        return "", ""
+    namespace, _, key = model.plain(after).partition("/")
+    return model.document_key(key), model.namespace(namespace)
+
+
+def _info(line: Line) -> DocumentInfo:
+    details = line.details or model.LineDetails()
+    return DocumentInfo(
+        key=details.document,
+        namespace=line.namespace,
+        size=len(line.text.encode()),
+        version=line.id,
+        written=model.moment(line.provenance.recorded),
+        provenance=line.provenance,
+        tags=details.tags,
+        meta=details.meta or None,
+        expires=None if details.expires is None else model.moment(details.expires),
+    )
+
+
+def _document(slot: DocumentSlot, version: DocumentVersion) -> Document:
+    return Document(
+        key=slot.key,
+        namespace=slot.namespace,
+        text=version.text,
+        version=version.version,
+        written=model.moment(version.provenance.recorded),
+        provenance=version.provenance,
+        tags=version.tags,
+        meta=version.meta or None,
+        expires=None if version.expires is None else model.moment(version.expires),
+    )
+
+
+def _ask(op: Op, namespace: str | None) -> Ask:
+    return Ask.of(op, None if namespace is None else [namespace])
+
+
+def _one(grant: Grant) -> Namespace:
+    if len(grant.namespaces) != 1:
+        covered = ", ".join(sorted(grant.allowed)) or "none"
+        raise InvalidRequest("the cap covers several namespaces: name one", hint=f"it covers {covered}")
+    return next(iter(grant.namespaces))
+
+
+def _slot(clerk: DecisionRecorder, grant: Grant, key: str) -> DocumentSlot:
+    return DocumentSlot.of(clerk.state, grant.actor, _one(grant), model.document_key(key))
+
+
+def _check_session(grant: Grant) -> None:
+    if grant.session is not None:
+        raise CapLimitExceeded("the cap is bound to a session, and a document belongs to none")
+
+
+def _check_version(found: FoundDocument, version: str, clerk: DecisionRecorder) -> None:
+    present = found.present(clerk.now())
+    if model.plain(version) != ("" if present is None else present.version):
+        raise _changed()
+
+
+def _changed() -> VersionConflict:
+    return VersionConflict("the document has changed", hint="read it again, then decide")
+
+
+def _missing() -> LineNotFound:
+    return LineNotFound("there is no such document")
+
+
+def _busy() -> StoreUnavailable:
+    return StoreUnavailable("the vault is too busy: other processes kept changing the same document")

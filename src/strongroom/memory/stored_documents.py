@@ -1,0 +1,196 @@
+"""Documents as they are stored: one sealed object for each key, with its present version and earlier ones.
+
+Every change is one compare-and-swap of that object. A deleted document is one without versions: its object stays, so
+that the key can be used again. The present version is also a line of its shelf, of the kind `document`, for recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from strongroom.crypto.document_encryption import DocumentVersion, StoredDocument, open_document, seal_document
+from strongroom.crypto.line_encryption import LinePlace
+from strongroom.errors import Tampered
+from strongroom.keys import DOCUMENTS, ActorKeys
+from strongroom.memory.line_cache.cached_namespace import Batch
+from strongroom.memory.replica import Replica
+from strongroom.memory.stored_lines import open_object
+from strongroom.model import (
+    HISTORY_BYTES,
+    HISTORY_LIMIT,
+    Actor,
+    Kind,
+    Line,
+    LineDetails,
+    LineId,
+    Millis,
+    Namespace,
+)
+from strongroom.store import Effect, Object, PutNew, Swap, Version
+
+_TOGETHER = 32
+"""How many documents a load opens at a time."""
+
+
+class DocumentSlot(NamedTuple):
+    """The place of a document: whether or not there is one, its object has this name."""
+
+    actor: Actor
+    namespace: Namespace
+    key: str
+    name: str
+
+    @classmethod
+    def of(cls, state: Replica, actor: Actor, namespace: Namespace, key: str) -> DocumentSlot:
+        return cls(actor, namespace, key, state.slots.document(actor, namespace, key))
+
+
+class FoundDocument(NamedTuple):
+    """What a slot holds: the document, emptied if it was deleted, and the version of its object; 0 for no object."""
+
+    document: StoredDocument
+    object_version: Version = 0
+
+    def present(self, now: Millis) -> DocumentVersion | None:
+        """The present version; None if there is none, or if it has expired."""
+        found = self.document.present
+        return None if found is None or is_over(found, now) else found
+
+
+def is_over(version: DocumentVersion, now: Millis) -> bool:
+    """Whether a version has expired."""
+    return version.expires is not None and version.expires <= now
+
+
+def find_document(state: Replica, slot: DocumentSlot) -> FoundDocument:
+    """What a slot holds now."""
+    stored = state.store.get(slot.name)
+    document = None if stored is None else open_stored(state, slot.actor, slot.namespace, stored)
+    if stored is None or document is None:
+        return FoundDocument(StoredDocument(key=slot.key, namespace=slot.namespace))
+    return FoundDocument(document, stored.version)
+
+
+def open_stored(state: Replica, actor: Actor, namespace: Namespace, thing: Object) -> StoredDocument | None:
+    """Open a document's object; None if it, or its keys, are gone."""
+    place = LinePlace(state.vault_id, actor, namespace)
+
+    def opened(body: bytes, keys: Mapping[int, bytes]) -> StoredDocument:
+        return open_document(body, _locator(thing.name), place, keys)
+
+    found = open_object(state, actor, namespace, thing, opened)
+    # The context binds the name. A writer that held the key and still wrote another document's is not believed.
+    if found is not None and state.slots.document(actor, namespace, found.key) != thing.name:
+        raise Tampered("a document has another key than its place")
+    return found
+
+
+def with_version(found: FoundDocument, version: DocumentVersion, now: Millis) -> StoredDocument:
+    """The document with a new present version; the one before becomes the newest of the earlier ones."""
+    held = found.document
+    before = found.present(now)
+    earlier = () if before is None else within_history((before, *held.earlier))
+    return StoredDocument(key=held.key, namespace=held.namespace, present=version, earlier=earlier)
+
+
+def within_history(versions: Iterable[DocumentVersion]) -> tuple[DocumentVersion, ...]:
+    """As many of these versions, newest first, as a document keeps."""
+    kept: list[DocumentVersion] = []
+    room = HISTORY_BYTES
+    for version in versions:
+        room -= len(version.text.encode())
+        if room < 0 or len(kept) == HISTORY_LIMIT:
+            break
+        kept.append(version)
+    return tuple(kept)
+
+
+def emptied(document: StoredDocument) -> StoredDocument:
+    """The document as it is once it was deleted."""
+    return StoredDocument(key=document.key, namespace=document.namespace)
+
+
+def write_effect(
+    state: Replica, keys: ActorKeys, slot: DocumentSlot, found: FoundDocument, document: StoredDocument
+) -> Effect:
+    """The one write that puts `document` in the place of what was found."""
+    epoch, key = keys.newest(state.slots.namespace(slot.actor, slot.namespace))
+    place = LinePlace(state.vault_id, slot.actor, slot.namespace)
+    body = seal_document(document, _locator(slot.name), place, epoch, key, state.random(24))
+    return Swap(slot.name, body, found.object_version) if found.object_version else PutNew(slot.name, body)
+
+
+def delete_effects(state: Replica, actor: Actor, lines: Sequence[Line]) -> tuple[list[Effect], list[LineId]]:
+    """The effects that delete the documents whose present versions these lines are, and the lines for which they do."""
+    held = state.keys_of(actor)
+    effects: list[Effect] = []
+    gone: list[LineId] = []
+    for line in lines:
+        if held is None or line.details is None or not line.details.document:
+            continue
+        slot = DocumentSlot.of(state, actor, line.namespace, line.details.document)
+        found = find_document(state, slot)
+        if found.document.present is not None and found.document.present.version == line.id:
+            effects.append(write_effect(state, held.keys, slot, found, emptied(found.document)))
+            gone.append(line.id)
+    return effects, gone
+
+
+def line_of(document: StoredDocument) -> Line | None:
+    """The present version of a document as a line; None if it was deleted."""
+    version = document.present
+    if version is None:
+        return None
+    details = LineDetails(
+        critical=() if version.expires is None else ("expires",),
+        tags=version.tags,
+        meta=version.meta,
+        expires=version.expires,
+        document=document.key,
+    )
+    return Line(
+        version.version,
+        version.provenance.recorded,
+        Kind.DOCUMENT,
+        document.namespace,
+        "",
+        "",
+        version.text,
+        version.provenance,
+        details,
+    )
+
+
+class DocumentSource:
+    """Reads the documents of one shelf as lines."""
+
+    def __init__(self, state: Replica, actor: Actor, namespace: Namespace) -> None:
+        self._state = state
+        self._actor = actor
+        self._namespace = namespace
+        self._prefix = f"{state.slots.shelf(actor, namespace)}{DOCUMENTS}"
+
+    def batches(self) -> Iterator[Batch]:
+        """Every document of the shelf, some at a time."""
+        found: dict[str, Line | None] = {}
+        for thing in self._state.records.objects(self._prefix, most=_TOGETHER):
+            found[_locator(thing.name)] = self._line(thing)
+            if len(found) == _TOGETHER:
+                yield Batch((), documents=found)
+                found = {}
+        if found:
+            yield Batch((), documents=found)
+
+    def read(self, locator: str) -> Line | None:
+        """The present version of a document; None if it was deleted."""
+        stored = self._state.store.get(self._prefix + locator)
+        return None if stored is None else self._line(stored)
+
+    def _line(self, thing: Object) -> Line | None:
+        document = open_stored(self._state, self._actor, self._namespace, thing)
+        return None if document is None else line_of(document)
+
+
+def _locator(name: str) -> str:
+    return name.rsplit("/", 1)[1]

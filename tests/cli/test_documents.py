@@ -1,0 +1,71 @@
+"""`strongroom document`: written, read, listed, renamed and deleted from a terminal, by the vault or a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+KEY = "notes/trip.md"
+AT = ("-n", "travel")
+
+pytestmark = pytest.mark.requirement("documents-cas")
+
+
+def test_document_verbs_refuse_a_clash_a_bad_key_and_a_document_that_is_not_there(cli: Cli) -> None:
+    cli("init")
+    cli("document", "write", KEY, "Train at nine", *AT)
+    assert cli("document", "write", KEY, "Bus at ten", *AT).code == 5
+    assert cli("document", "delete", KEY, *AT, "--version", "x", "--yes").code == 5
+    assert cli("document", "read", "a//b", *AT).code == 2
+    assert cli("document", "write", KEY, "x", *AT, "--version", "v", "--overwrite").code == 2
+    assert cli("document", "write", KEY, "x", *AT, "--file", "f").code == 2
+    assert cli("document", "read", "no/such", *AT).code == 4
+    assert cli("document", "history", "no/such", *AT).code == 4
+    assert cli("document", "rename", "no/such", "other", *AT).code == 4
+
+
+def test_document_is_written_read_renamed_and_deleted(cli: Cli) -> None:
+    cli("init")
+    first = cli("document", "write", KEY, "Train at nine", *AT, "--tag", "plan", "--json").json
+    assert (first["key"], first["tags"]) == (KEY, ["plan"])
+    assert cli("document", "write", KEY, "Bus at ten", *AT, "--overwrite").code == 0
+    assert cli("document", "read", KEY, *AT).out.strip() == "Bus at ten"
+    history = cli("document", "history", KEY, *AT, "--json").json
+    assert [one["text"] for one in history["versions"]] == ["Bus at ten", "Train at nine"]
+    assert "Train at nine" in cli("document", "history", KEY, *AT).out
+    assert KEY in cli("document", "list", "notes/").out
+    assert cli("document", "rename", KEY, "archive/trip.md", *AT).code == 0
+    listed = cli("document", "list", "--json").json
+    assert [one["key"] for one in listed["documents"]] == ["archive/trip.md"]
+    assert cli("document", "delete", "archive/trip.md", *AT, "--yes").out.strip() == "deleted"
+    assert "nothing was deleted" in cli("document", "delete", "archive/trip.md", *AT, "--yes").out
+    assert cli("document", "list", "--json").json["documents"] == []
+
+
+def test_document_from_stdin_is_written_as_it_is(cli: Cli) -> None:
+    cli("init")
+    assert cli("document", "write", KEY, *AT, stdin="one\n\ttwo\n").code == 0
+    assert cli("document", "read", KEY, *AT).out == "one\n\ttwo\n"
+
+
+def test_recall_shows_the_key_of_a_document(cli: Cli) -> None:
+    cli("init")
+    cli("document", "write", KEY, "Train at nine", *AT)
+    (line,) = cli("get", "when does the train go?", "--json").json["hits"]
+    assert (line["kind"], line["document"], line["text"]) == ("document", KEY, "Train at nine")
+    assert KEY in cli("get", "when does the train go?").out
+    assert cli("list", "--json").json["lines"] == []
+    assert [one["document"] for one in cli("list", "--kind", "document", "--json").json["lines"]] == [KEY]
+
+
+def test_export_says_that_it_leaves_documents_out(cli: Cli) -> None:
+    cli("init")
+    cli("put", "Trip to Chengdu", *AT)
+    plain = ("--i-understand-this-is-plaintext", "--force")
+    assert "documents" not in cli("export", "a.jsonl", *plain).err
+    cli("document", "write", KEY, "Train at nine", *AT)
+    done = cli("export", "a.jsonl", *plain)
+    assert "does not contain documents" in done.err
+    assert "1 line" in done.out
+    assert "documents" not in cli("export", "a.jsonl", *plain, "-n", "work").err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from strongroom import NewLine, Token, Vault, errors
 from strongroom.memory import Memory
 from strongroom.memory.ended_lines import forget_ended
+from strongroom.model import Line
 from strongroom.store import PutNew
 from tests.conftest import ALL_OPS, Clock
 
@@ -384,3 +385,42 @@ def test_replacement_without_its_mark_never_counts_and_is_swept(
     assert _texts(again.memory(cap)) == ["trip on May 25"]
     assert memory.replace(old.id, "trip on May 28").id
     assert _texts(memory) == ["trip on May 28"]
+
+
+@pytest.mark.requirement("expire-forgets")
+def test_upkeep_leaves_a_line_that_was_put_anew_after_an_erasure_elsewhere(
+    vault: Vault, memory: Memory, clock: Clock, reopen: Reopen, cap: Token
+) -> None:
+    """What this process has in RAM is out of date, and a line that counts now has the id of an expired one."""
+    memory.put("the code is 1111", namespace="travel", id=ID, expires=after(clock, 60))
+    memory.get("code")
+    other = reopen().memory(cap)
+    clock.move(100)
+    other.erase(["travel"])
+    other.put("the code is for good", namespace="travel", id=ID)
+    vault.settle()
+    for one in (memory, other):
+        assert _texts(one, "code") == ["the code is for good"]
+
+
+@pytest.mark.requirement("expire-forgets")
+def test_upkeep_loses_to_an_erasure_at_the_same_time(
+    vault: Vault, memory: Memory, clock: Clock, reopen: Reopen, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.put("the code is 1111", namespace="travel", id=ID, expires=after(clock, 60))
+    memory.get("code")
+    other = reopen().memory(cap)
+    clock.move(100)
+    real = vault._state.held_keys
+
+    def erased_right_after(locator: str) -> Any:
+        held = real(locator)
+        other.erase(["travel"])
+        other.put("the code is for good", namespace="travel", id=ID)
+        return held
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vault._state, "held_keys", erased_right_after)
+        assert forget_ended(vault._clerk) == 0
+    for one in (memory, other):
+        assert _texts(one, "code") == ["the code is for good"]

@@ -17,7 +17,7 @@ from strongroom.memory.stored_documents import delete_effects
 from strongroom.memory.stored_keys import KeyCache
 from strongroom.memory.stored_pages import pages_of
 from strongroom.model import Kind, Line, LineId, Millis
-from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Lost
+from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Expect, Lost
 
 UNCONFIRMED = 3_600_000
 """Milliseconds after which a replacement without its mark is given up. No commit takes nearly as long."""
@@ -47,16 +47,22 @@ def _forget_ended(clerk: DecisionRecorder, shelf: CachedNamespace) -> int:
         return 0
     state = clerk.state
     ended = ended_lines(clerk, shelf)[:PER_ENTRY]
-    held = state.held_keys(shelf.prefix.split("/")[1]) if ended else None
-    if held is None:
-        return 0
+    _, locator, _, namespace, _ = shelf.prefix.split("/")
+    held = None
+    if ended:
+        state.catch_up(locator)
+        held = state.held_keys(locator)
+    if held is None or held.keys.birth(namespace) != shelf.birth:
+        return 0  # erased meanwhile: lines with these ids are others, put since
     names = [line_name(shelf.prefix, line.id) for line in ended if line.kind != Kind.DOCUMENT]
     stored = [one for name in names if (one := state.store.get(name)) is not None and one.body is not None]
     documents = [line for line in ended if line.kind == Kind.DOCUMENT]
     deletions, deleted = delete_effects(state, held.keys.actor, documents)
     if not stored and not deletions:
         return 0
-    effects: list[Effect] = [*[Delete(one.name, one.version) for one in stored], *deletions]
+    # The keys are pinned: with them, the namespace could be erased, and used again, until the commit.
+    effects: list[Effect] = [Expect(held.name, held.version)]
+    effects += [*[Delete(one.name, one.version) for one in stored], *deletions]
     ids = [*[LineId(one.name.rsplit("/", 1)[1]) for one in stored], *deleted]
     effects += pages_of(shelf).places.without(set(ids))
     state.log.append([_entry(clerk, held, shelf, ids, effects)], effects)

@@ -424,3 +424,57 @@ def test_upkeep_loses_to_an_erasure_at_the_same_time(
         assert forget_ended(vault._clerk) == 0
     for one in (memory, other):
         assert _texts(one, "code") == ["the code is for good"]
+
+
+@pytest.mark.requirement("replace-forget")
+def test_forgetting_reaches_past_a_version_that_is_gone(
+    vault: Vault, memory: Memory, clock: Clock, reopen: Reopen, cap: Token
+) -> None:
+    first = memory.put("trip on May 25", namespace="travel")
+    second = memory.replace(first.id, "trip on May 26", expires=after(clock, 60))
+    third = memory.replace(second.id, "trip on May 27", expires=after(clock, 9000))
+    clock.move(100)
+    vault.settle()
+    again = reopen().memory(cap)
+    for one in (memory, again):
+        assert [hit.id for hit in one.history(third.id)] == [first.id, third.id]
+        assert [hit.id for hit in one.history(first.id)] == [first.id, third.id]
+    assert set(again.forget(ids=[third.id]).ids) == {first.id, third.id}
+    for one in (memory, again):
+        with pytest.raises(errors.LineNotFound):
+            one.history(first.id)
+
+
+@pytest.mark.requirement("replace-forget")
+def test_forgetting_a_long_chain_walks_it_once(vault: Vault, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = memory.put("trip", namespace="travel", session="s").id
+    for number in range(40):
+        name = memory.replace(name, f"trip {number}").id
+    steps = 0
+    (shelf,) = vault._state.shelves.loaded()
+    real = shelf.states.earlier
+
+    def counted(line: Line) -> Iterator[Line]:
+        nonlocal steps
+        for one in real(line):
+            steps += 1
+            yield one
+
+    monkeypatch.setattr(shelf.states, "earlier", counted)
+    assert len(memory.forget(session="s").ids) == 41
+    assert steps <= 41
+
+
+@pytest.mark.requirement("replace")
+def test_what_is_kept_about_lines_that_are_gone_counts_towards_the_budget(
+    vault: Vault, memory: Memory, clock: Clock
+) -> None:
+    memory.put("trip", namespace="travel")
+    memory.get("trip")
+    _, before = vault._state.shelves.usage()
+    for _ in range(10):
+        old = memory.put("trip on May 25", namespace="travel", expires=after(clock, 9000))
+        new = memory.replace(old.id, "trip on May 27", forget=True)
+        memory.forget(ids=[new.id])
+    memory.get("trip")
+    assert vault._state.shelves.usage()[1] - before >= 10 * 700

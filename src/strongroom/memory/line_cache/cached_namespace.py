@@ -247,7 +247,8 @@ class CachedNamespace(IndexedLines, PostedChanges):
     @property
     def bytes(self) -> int:
         """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
-        return max(self._bytes, self._index_bytes) + self.filtered.bytes + self._posted_bytes - self._taken_bytes
+        lines = max(self._bytes, self._index_bytes) + self.states.bytes
+        return lines + self.filtered.bytes + self._posted_bytes - self._taken_bytes
 
     @property
     def unread_size(self) -> int:
@@ -275,10 +276,9 @@ class CachedNamespace(IndexedLines, PostedChanges):
             self._gone.clear()
 
     def retire(self, now: Millis) -> None:
-        """Hide the lines that have expired by `now`."""
+        """Hide the lines that have expired by `now`. Posted changes are left to the next reader, and their errors."""
         if (first := self.states.next_expiry) is not None and first <= now:
             with self.lock:
-                self.take_in()
                 for name in self.states.expire(now):
                     self._hide(name)
 

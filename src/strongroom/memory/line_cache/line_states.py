@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from strongroom.model import Line, LineId, Millis
 
+_MARK, _EXPIRY = 400, 150
+"""Bytes of a replacement: two ids, and their places in two tables; and of an expiry."""
+
 
 class LineStates:
     """The states of one shelf's lines. The shelf's lock is held during every call."""
@@ -19,13 +22,20 @@ class LineStates:
         self.hidden: dict[LineId, Line] = {}
         """Stored lines that do not count."""
         self._replaced: dict[LineId, LineId] = {}
-        """Each replaced line, and the one that replaced it."""
+        """Each replaced line, and the one that replaced it. Kept when either of them is gone."""
+        self._before: dict[LineId, LineId] = {}
+        """The same the other way round."""
         self._expiring: list[tuple[Millis, LineId]] = []
         """The lines that will expire, as a heap."""
         self.now = Millis(0)
         """The time by which lines expire here. It never goes back."""
         self.next_expiry: Millis | None = None
         """When the next line expires, if any does. May be read without the lock."""
+
+    @property
+    def bytes(self) -> int:
+        """The approximate size in RAM of what is kept about lines, also when they are gone. Needs no lock."""
+        return _MARK * len(self._replaced) + _EXPIRY * len(self._expiring)
 
     def counts(self, line: Line) -> bool:
         """Whether a line counts now."""
@@ -59,6 +69,7 @@ class LineStates:
     def replace(self, old: LineId, new: LineId) -> None:
         """Record that a line was replaced."""
         self._replaced[old] = new
+        self._before[new] = old
 
     def replacement(self, old: LineId) -> LineId | None:
         """The line that replaced this one."""
@@ -75,27 +86,19 @@ class LineStates:
 
     def versions(self, line: Line, lines: Mapping[LineId, Line]) -> list[Line]:
         """All stored versions of a line, oldest first: what it replaced, and what replaced it. `lines` count."""
-        found = [line]
-        seen = {line.id}
-        while (before := self._found(_replaces(found[0]), lines)) is not None and before.id not in seen:
-            seen.add(before.id)
-            found.insert(0, before)
-        while (after := self._found(self._replaced.get(found[-1].id), lines)) is not None and after.id not in seen:
-            seen.add(after.id)
-            found.append(after)
+        names = [*reversed([*_chain(self._before, line.id)]), line.id, *_chain(self._replaced, line.id)]
+        found = [one for name in names if (one := lines.get(name) or self.hidden.get(name)) is not None]
         return [one for one in found if not self._is_over(one) and not self.is_void(one)]
 
-    def earlier(self, line: Line) -> list[Line]:
-        """The stored lines that this one replaced, directly or not."""
-        found: list[Line] = []
-        while (before := self.hidden.get(_replaces(line) or LineId(""))) is not None and before not in found:
-            found.append(before)
-            line = before
-        return found
-
-    def _found(self, name: LineId | None, lines: Mapping[LineId, Line]) -> Line | None:
-        return None if name is None else lines.get(name) or self.hidden.get(name)
+    def earlier(self, line: Line) -> Iterator[Line]:
+        """The stored lines that this one replaced, directly or not, newest first. Any between may be gone."""
+        return (self.hidden[name] for name in _chain(self._before, line.id) if name in self.hidden)
 
 
-def _replaces(line: Line) -> LineId | None:
-    return None if line.details is None else line.details.replaces
+def _chain(links: Mapping[LineId, LineId], name: LineId) -> Iterator[LineId]:
+    """The names that follow one, each after the other. No name is met twice: ids are not used again."""
+    seen = {name}
+    while (following := links.get(name)) is not None and following not in seen:
+        seen.add(following)
+        yield following
+        name = following

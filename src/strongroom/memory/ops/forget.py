@@ -86,7 +86,10 @@ def _with_earlier(chosen: Sequence[Line], shelves: Sequence[CachedNamespace]) ->
     with hold_still(shelves):
         for line in chosen:
             for shelf in shelves if line.details is not None and line.details.replaces is not None else ():
-                found |= {place_of(one): one for one in shelf.states.earlier(line) if one.namespace == line.namespace}
+                for one in shelf.states.earlier(line):
+                    if one.namespace != line.namespace or place_of(one) in found:
+                        break  # those before one that was found are found by it: a long chain is walked once
+                    found[place_of(one)] = one
     return list(found.values())
 
 

@@ -465,6 +465,33 @@ def test_forgetting_a_long_chain_walks_it_once(vault: Vault, memory: Memory, mon
     assert steps <= 41
 
 
+@pytest.mark.requirement("replace-once")
+def test_replace_with_an_id_that_was_used_says_so(memory: Memory) -> None:
+    old = memory.put("trip on May 25", namespace="travel")
+    memory.put("another line", namespace="travel", id=ID)
+    with pytest.raises(errors.LineConflict):
+        memory.replace(old.id, "trip on May 27", new_id=ID)
+    memory.forget(ids=[ID])
+    with pytest.raises(errors.LineConflict):
+        memory.replace(old.id, "trip on May 27", new_id=ID)
+    new = memory.replace(old.id, "trip on May 27")
+    with pytest.raises(errors.LineConflict):
+        memory.replace(new.id, "trip on May 25", new_id=old.id)
+
+
+@pytest.mark.requirement("replace-once")
+def test_replace_that_forgets_can_be_sent_again(vault: Vault, memory: Memory) -> None:
+    old = memory.put("trip on May 25", namespace="travel", session="s")
+    for is_again in (False, True):
+        done = memory.replace(old.id, "trip on May 27", new_id=ID, forget=True)
+        assert (done.id, done.duplicate) == (ID, is_again)
+    assert _texts(memory) == ["trip on May 27"]
+    bound = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"], ttl=60, session="other")
+    for one, new_id in ((memory, None), (vault.memory(bound), ID)):
+        with pytest.raises(errors.LineNotFound):
+            one.replace(old.id, "trip on May 27", new_id=new_id, forget=True)
+
+
 @pytest.mark.requirement("replace")
 def test_what_is_kept_about_lines_that_are_gone_counts_towards_the_budget(
     vault: Vault, memory: Memory, clock: Clock

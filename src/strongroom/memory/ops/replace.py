@@ -23,7 +23,7 @@ from strongroom.memory.ops.forget import forget
 from strongroom.memory.ops.put import draft_line, keys_for, line_name
 from strongroom.memory.replacement_marks import new_mark
 from strongroom.memory.stored_lines import open_line
-from strongroom.model import Kind, Line, LineDetails, NewLine, Op, Provenance, Receipt, line_id, moment
+from strongroom.model import Kind, Line, LineDetails, LineId, NewLine, Op, Provenance, Receipt, line_id, moment
 from strongroom.store import Effect, Expect, Lost, PutNew
 
 _TRIES = 64
@@ -60,7 +60,7 @@ def _replace(
         )
     old, repeated = _old_line(grant, shelves, call)
     if repeated is not None:
-        yield from clerk.commit(grant, lines=[repeated.id], caller=caller, detail=f"replaces {old.id}")
+        yield from clerk.commit(grant, lines=[repeated.id], caller=caller, detail=f"replaces {call.id}")
         return repeated
     line = _new_line(clerk, grant, caller, call, old)
     shelf = state.slots.shelf(grant.actor, old.namespace)
@@ -72,6 +72,9 @@ def _replace(
     place = LinePlace(state.vault_id, grant.actor, old.namespace)
     name = line_name(shelf, line.id)
     sealed = line_encryption.seal_line(line, place, epoch, key, state.random(24))
+    is_there = call.new_id is not None and _is_there(clerk, grant, name, line)
+    if is_there and state.store.is_whole:
+        raise Lost(name)  # this very call, sent twice, has replaced it since
     put: list[Effect] = [PutNew(name, sealed, call.new_id is None)]
     mark: list[Effect] = [
         Expect(stored.name, stored.version),
@@ -80,7 +83,7 @@ def _replace(
     detail = f"replaces {old.id}"
     if state.store.is_whole:
         put, mark = [], [*put, *mark]
-    elif _is_there(clerk, grant, name, line):
+    elif is_there:
         put = []
     if put:
         yield from clerk.commit(
@@ -101,9 +104,10 @@ def _old_line(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Replac
     with hold_still(shelves):
         counting = [line for shelf in shelves if (line := shelf.lines.get(name)) is not None]
         replaced = [
-            (hidden, new)
+            (line, new)
             for shelf in shelves
-            if (hidden := shelf.states.hidden.get(name)) and (new := shelf.states.replacement(name))
+            if (new := shelf.states.replacement(name)) is not None
+            and (line := _replaced(shelf, name, new, call.new_id)) is not None
         ]
     if grant.session is not None:
         counting = [line for line in counting if line.session == grant.session]
@@ -120,6 +124,13 @@ def _old_line(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Replac
     if counting[0].kind == Kind.DOCUMENT:
         raise InvalidRequest("this is a document, and not a line", hint="change it with write_document")
     return counting[0], None
+
+
+def _replaced(shelf: CachedNamespace, name: LineId, new: LineId, wanted: str | None) -> Line | None:
+    """A replaced line that is stored. If this call asked for `new`, and has forgotten the old line, the new one."""
+    hidden = shelf.states.hidden
+    line = hidden.get(name)
+    return shelf.lines.get(new) or hidden.get(new) if line is None and new == wanted else line
 
 
 def _new_line(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Replace, old: Line) -> Line:
@@ -148,8 +159,11 @@ def _new_line(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.R
 
 
 def _is_there(clerk: DecisionRecorder, grant: Grant, name: str, line: Line) -> bool:
-    """Whether an earlier try has written this line. LineConflict if another line has its id."""
-    found = open_line(clerk.state, grant.actor, line.namespace, clerk.state.store.get(name))
+    """Whether an earlier try has written this line. LineConflict if another line has its id, or had it."""
+    stored = clerk.state.store.get(name)
+    found = open_line(clerk.state, grant.actor, line.namespace, stored)
+    if found is None and stored is not None:
+        raise LineConflict("a line that was forgotten had this id", hint="use a new id for a new line")
     if found is not None and (found.text, found.details) != (line.text, line.details):
         raise LineConflict("another line has this id", hint="use a new id for a new line")
     return found is not None

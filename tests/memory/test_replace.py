@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from strongroom.memory import Memory
 from strongroom.memory.ended_lines import forget_ended
 from strongroom.model import Line
 from strongroom.store import PutNew
+from tests.audit.tools import edit
 from tests.conftest import ALL_OPS, Clock
 
 Reopen = Callable[[], Vault]
@@ -490,6 +492,33 @@ def test_replace_that_forgets_can_be_sent_again(vault: Vault, memory: Memory) ->
     for one, new_id in ((memory, None), (vault.memory(bound), ID)):
         with pytest.raises(errors.LineNotFound):
             one.replace(old.id, "trip on May 27", new_id=new_id, forget=True)
+
+
+@pytest.mark.requirement("expire")
+def test_history_of_a_worker_whose_clock_is_behind_goes_by_the_log(
+    memory: Memory, clock: Clock, reopen: Reopen, cap: Token
+) -> None:
+    old = memory.put("the code is 1111", namespace="travel", expires=after(clock, 60))
+    new = memory.replace(old.id, "the code is 2222", expires=after(clock, 9000))
+    clock.move(61)
+    memory.put("something else", namespace="work")
+    clock.move(-20)
+    assert [hit.id for hit in reopen().memory(cap).history(new.id)] == [new.id]
+
+
+@pytest.mark.requirement("expire", "bad-object")
+def test_damaged_line_is_on_record_also_when_another_one_expires(
+    vault: Vault, memory: Memory, clock: Clock, reopen: Reopen, cap: Token, tmp_path: Path
+) -> None:
+    memory.put("the code is 1111", namespace="travel", expires=after(clock, 60))
+    memory.get("code")
+    damaged = reopen().memory(cap).put("x", namespace="travel")
+    edit(tmp_path / "vault", "UPDATE objects SET body = x'00' WHERE name LIKE ?", f"%/lines/{damaged.id}")
+    clock.move(100)
+    with pytest.raises(errors.Tampered):
+        memory.get("code")
+    entries = [entry for _, entry in vault.audit.entries() if entry is not None]
+    assert (entries[-1].op, entries[-1].decision, entries[-1].reason) == ("get", "fail", "tampered")
 
 
 @pytest.mark.requirement("replace")

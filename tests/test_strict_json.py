@@ -32,10 +32,19 @@ def test_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, sh
 @pytest.mark.requirement("server-bad-bodies")
 @pytest.mark.parametrize(
     "data",
-    [b"{}", b'{"a": {"a": 1}}', b'[{"a": 1}, {"a": 1}]', b'{"a": ' + b"9" * 5000 + b"}", b"{", b"\xff", b"[" * 100_000],
+    [b"{}", b'{"a": {"a": 1}}', b'[{"a": 1}, {"a": 1}]', b'{"a": ' + b"9" * 5000 + b"}", b"{", b"\xff"],
 )
 def test_json_without_duplicate_keys_and_non_json_pass(data: bytes) -> None:
     check_unique_keys(data)
+
+
+@pytest.mark.requirement("server-bad-bodies")
+@pytest.mark.parametrize("depth", [*range(960, 1010), 100_000])
+def test_duplicate_key_beyond_the_depth_of_the_scan_is_refused(depth: int) -> None:
+    """A decoder may go a few levels deeper than the scan."""
+    deep = b"[" * depth + b"]" * depth
+    with pytest.raises(InvalidRequest):
+        check_unique_keys(b'{"deep": ' + deep + b', "a": 1, "a": 2}')
 
 
 class _Counting(str):

@@ -20,8 +20,11 @@ def check_unique_keys(data: bytes) -> None:
     """Raise InvalidRequest, with the key's name, if an object has a key twice. Bytes that are not JSON pass."""
     try:
         _scanner.decode(data.decode())
-    except (ValueError, RecursionError):
-        return  # not JSON, or nested too deep for every reader here: the decoder reports it
+    except RecursionError:
+        # The decoder goes a few levels deeper than this scan, so it would not refuse all that was not looked at.
+        raise InvalidRequest("the JSON is nested too deep") from None
+    except ValueError:
+        return  # not JSON: the decoder reports it
 
 
 def _check(pairs: list[tuple[str, Any]]) -> None:

@@ -127,7 +127,10 @@ def _refusal(line: bytes) -> SessionMessage | None:
     try:
         check_unique_keys(line)
     except InvalidRequest as error:
-        found = json.loads(line)
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):  # a number of thousands of digits, or nested too deep
+            found = None
         name = found.get("id") if isinstance(found, dict) else None
         said = types.ErrorData(code=types.INVALID_REQUEST, message=error.message)
         known = name if isinstance(name, int | str) else None

@@ -15,6 +15,7 @@ from tests.fleet.memory import MemoryBucket, used_by_vaults
 from tests.memory.test_replace import after
 
 pytestmark = pytest.mark.requirement("replace-fleet")
+NEW = "01JABCDEFGHJKMNPQRSTVWXYZ9"
 
 
 class Acting(MemoryBucket):
@@ -129,3 +130,39 @@ def test_expired_lines_of_a_bucket_are_hidden_and_forgotten(
     clock.move(60)
     assert forget_ended(other._clerk) == 1
     assert vault.audit.verify().ok
+
+
+def _die_before_the_mark(memory: Memory, bucket: Acting, old: str) -> None:
+    def killed() -> None:
+        raise errors.StoreUnavailable("killed")
+
+    bucket.before = ("/replaced/", killed)
+    with pytest.raises(errors.StoreUnavailable):
+        memory.replace(old, "trip on May 27", new_id=NEW)
+
+
+def test_retry_uses_no_line_that_upkeep_is_about_to_give_up(
+    vault: Vault, other: Vault, bucket: Acting, cap: Token, clock: Clock
+) -> None:
+    """Otherwise the mark could name a line that another worker has swept: neither would count."""
+    memory, rival = vault.memory(cap), other.memory(cap)
+    old = memory.put("trip on May 25", namespace="travel")
+    _die_before_the_mark(memory, bucket, old.id)
+    clock.move(3700)
+    assert _texts(rival) == ["trip on May 25"]
+    bucket.before = ("/replaced/", lambda: forget_ended(other._clerk))
+    with pytest.raises(errors.LineConflict):
+        memory.replace(old.id, "trip on May 27", new_id=NEW)
+    assert _texts(memory) == _texts(rival) == ["trip on May 25"]
+
+
+def test_put_is_no_duplicate_of_a_replacement_that_does_not_count(
+    vault: Vault, other: Vault, bucket: Acting, cap: Token
+) -> None:
+    memory = vault.memory(cap)
+    old = memory.put("trip on May 25", namespace="travel")
+    _die_before_the_mark(memory, bucket, old.id)
+    with pytest.raises(errors.LineConflict):
+        other.memory(cap).put("trip on May 27", namespace="travel", id=NEW)
+    assert memory.replace(old.id, "trip on May 27", new_id=NEW).id == NEW
+    assert other.memory(cap).put("trip on May 27", namespace="travel", id=NEW).duplicate

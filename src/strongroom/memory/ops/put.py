@@ -24,6 +24,7 @@ from strongroom.keys import ActorKeys
 from strongroom.memory.cap_records import pin_standing
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation, SlowStep
+from strongroom.memory.replacement_marks import read_mark
 from strongroom.memory.replica import Replica
 from strongroom.memory.stored_lines import open_line
 from strongroom.memory.vault_records import SECRETS
@@ -212,9 +213,15 @@ def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Rece
     line = open_line(state, grant.actor, draft.line.namespace, stored)
     if line is None:
         return Receipt(draft.line.id, draft.line.namespace, forgotten=True)
-    if not _same(line, draft):
+    if not _same(line, draft) or not _counted(state, grant, line):
         raise LineConflict("another line has this id", hint="use a new id for a new line")
     return Receipt(line.id, line.namespace, duplicate=True)
+
+
+def _counted(state: Replica, grant: Grant, line: Line) -> bool:
+    """Whether a line is, or was once, an answer: not if it is a replacement that never took effect."""
+    replaces = None if line.details is None else line.details.replaces
+    return replaces is None or read_mark(state, grant.actor, line.namespace, replaces) == line.id
 
 
 def _same(line: Line, draft: Draft) -> bool:

@@ -17,6 +17,7 @@ from strongroom.crypto.line_encryption import DETAILED, LinePlace
 from strongroom.errors import FormatTooOld, InvalidRequest, LineConflict, LineNotFound, LineReplaced, StoreUnavailable
 from strongroom.gate import Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.ended_lines import UNCONFIRMED
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import Operation
 from strongroom.memory.ops.forget import forget
@@ -166,4 +167,8 @@ def _is_there(clerk: DecisionRecorder, grant: Grant, name: str, line: Line) -> b
         raise LineConflict("a line that was forgotten had this id", hint="use a new id for a new line")
     if found is not None and (found.text, found.details) != (line.text, line.details):
         raise LineConflict("another line has this id", hint="use a new id for a new line")
-    return found is not None
+    if found is None or clerk.state.store.is_whole:
+        return found is not None
+    if found.provenance.recorded <= clerk.now() - UNCONFIRMED // 2:
+        raise LineConflict("an earlier try of this replacement was given up", hint="use a new id")  # soon forgotten
+    return True

@@ -534,3 +534,24 @@ def test_what_is_kept_about_lines_that_are_gone_counts_towards_the_budget(
         memory.forget(ids=[new.id])
     memory.get("trip")
     assert vault._state.shelves.usage()[1] - before >= 10 * 700
+
+
+@pytest.mark.requirement("expire-forgets")
+def test_upkeep_forgets_what_an_expired_line_replaced_and_nothing_of_a_line_that_counts(
+    vault: Vault, memory: Memory, clock: Clock, reopen: Reopen, cap: Token
+) -> None:
+    first = memory.put("the code is 1111", namespace="travel")
+    second = memory.replace(first.id, "the code is 2222", expires=after(clock, 60))
+    kept = memory.put("trip on May 25", namespace="travel")
+    middle = memory.replace(kept.id, "trip on May 26", expires=after(clock, 60))
+    newest = memory.replace(middle.id, "trip on May 27", expires=after(clock, 9000))
+    clock.move(100)
+    other = reopen()
+    other.memory(cap).get("code")
+    assert forget_ended(other._clerk) == 3
+    for one in (memory, other.memory(cap)):
+        for gone in (first.id, second.id, middle.id):
+            with pytest.raises(errors.LineNotFound):
+                one.history(gone)
+        assert [hit.id for hit in one.history(newest.id)] == [kept.id, newest.id]
+    assert vault.audit.verify().ok

@@ -76,13 +76,19 @@ class LineStates:
         return self._replaced.get(old)
 
     def ended(self, before: Millis, unconfirmed: Millis) -> list[Line]:
-        """Lines to be forgotten: those that expired before a moment, and void replacements written before another."""
-        return [
-            line
-            for line in self.hidden.values()
-            if (line.details is not None and line.details.expires is not None and line.details.expires <= before)
-            or (self.is_void(line) and line.provenance.recorded <= unconfirmed)
-        ]
+        """Lines to be forgotten: those that expired before a moment, and void replacements written before another.
+
+        With the newest version of a line go those that it replaced, and these come first: they are found by it.
+        """
+        found: dict[LineId, Line] = {}
+        for line in self.hidden.values():
+            if line.details is not None and line.details.expires is not None and line.details.expires <= before:
+                if line.id not in self._replaced:
+                    found |= {one.id: one for one in self.earlier(line)}
+                found[line.id] = line
+            elif self.is_void(line) and line.provenance.recorded <= unconfirmed:
+                found[line.id] = line
+        return list(found.values())
 
     def versions(self, line: Line, lines: Mapping[LineId, Line]) -> list[Line]:
         """All stored versions of a line, oldest first: what it replaced, and what replaced it. `lines` count."""

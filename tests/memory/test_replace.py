@@ -555,3 +555,11 @@ def test_upkeep_forgets_what_an_expired_line_replaced_and_nothing_of_a_line_that
                 one.history(gone)
         assert [hit.id for hit in one.history(newest.id)] == [kept.id, newest.id]
     assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("replace")
+def test_history_is_no_larger_than_any_other_answer(memory: Memory) -> None:
+    name = memory.put("0" * 30_000, namespace="travel").id
+    for digit in "1234":
+        name = memory.replace(name, digit * 30_000).id
+    assert [hit.text[0] for hit in memory.history(name)] == ["3", "4"]

@@ -82,7 +82,7 @@ def _get(
     _check_patience(call.patience)
     _check_without(call)
     found = _named(grant, shelves, call.ids) if call.ids is not None else _ranked(clerk, grant, shelves, call)
-    hits = _within_budget(found)
+    hits = within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
     return api.Recalled(tuple(hits))
 
@@ -194,7 +194,7 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
     return [hit_of(line, 1.0) for line in found]
 
 
-def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
+def within_budget(hits: Sequence[Hit]) -> list[Hit]:
     """As many hits, best first, as the answer's size limit allows; the first always."""
     room = model.ANSWER_LIMIT
     if sum([len(hit.text) for hit in hits]) * _CHARACTER <= room:

@@ -10,7 +10,7 @@ from strongroom.gate import Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import Operation
-from strongroom.memory.ops.get import hit_of
+from strongroom.memory.ops.get import hit_of, within_budget
 from strongroom.model import Op
 
 
@@ -34,6 +34,6 @@ def _history(
         ]
     if name not in {line.id for line in versions}:
         raise LineNotFound("there is no such line")
-    newest = versions[-grant.most :]
-    yield from clerk.commit(grant, lines=[line.id for line in newest], caller=caller)
-    return api.Recalled(tuple([hit_of(line, 1.0) for line in newest]))
+    newest = within_budget([hit_of(line, 1.0) for line in reversed(versions[-grant.most :])])
+    yield from clerk.commit(grant, lines=[hit.id for hit in reversed(newest)], caller=caller)
+    return api.Recalled(tuple(reversed(newest)))

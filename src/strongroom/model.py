@@ -327,7 +327,10 @@ def _clean_value(value: object, depth: int) -> Any:
             raise InvalidRequest(f"meta is nested at most {META_DEPTH} deep, and has at most {META_LIMIT} bytes")
         if not isinstance(value, Mapping):
             return [_clean_value(one, depth - 1) for one in value]
-        return {clean_field(key, "a key of meta"): _clean_value(one, depth - 1) for key, one in value.items()}
+        copy = {clean_field(key, "a key of meta"): _clean_value(one, depth - 1) for key, one in value.items()}
+        if len(copy) < len(value):
+            raise InvalidRequest("two keys of meta are one text in NFC", hint="send each key once, in NFC")
+        return copy
     raise InvalidRequest(
         "meta holds a value that JSON does not have",
         hint="use texts, 64-bit whole numbers, finite numbers, lists, objects",

@@ -135,6 +135,7 @@ def test_repeated_put_is_a_duplicate_only_with_the_same_details(memory: Memory) 
         ({"meta": {"a": "\ud800"}}, "invalid_request"),
         ({"meta": {"a": "bell\x07"}}, "invalid_request"),
         ({"meta": {1: "a"}}, "invalid_request"),
+        ({"meta": {"\u00e9": 1, "e\u0301": 2}}, "invalid_request"),
         ({"meta": ["a"]}, "invalid_request"),
         ({"meta": DEEP}, "invalid_request"),
         ({"meta": {"a": [[]] * 3000}}, "invalid_request"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from strongroom import NewLine, Token, Vault, errors
+from strongroom.caps import chain
 from strongroom.memory import Memory
 from strongroom.memory.ended_lines import forget_ended
 from strongroom.model import Line
@@ -26,6 +27,10 @@ LATER = datetime(2031, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def memory(vault: Vault, cap: Token) -> Memory:
     return vault.memory(cap)
+
+
+def link_of(token: str) -> str:
+    return chain.parse(token).links[0].id
 
 
 def _texts(memory: Memory, query: str = "trip") -> list[str]:
@@ -208,6 +213,19 @@ def test_forgetting_the_new_line_takes_the_old_texts_along_and_revives_none(
     bodies = [thing.body for thing in vault.store.list("actors/") if "/lines/" in thing.name and thing.body]
     assert len(bodies) == 1
     assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("replace-forget")
+def test_forgetting_by_link_leaves_the_lines_of_others_that_the_cap_replaced(
+    vault: Vault, memory: Memory, reopen: Reopen, cap: Token
+) -> None:
+    old = memory.put("the account is 1111", namespace="travel")
+    stolen = vault.mint(actor="local/alice", ops=["put", "forget"], namespaces=["travel"], ttl=60)
+    false = vault.memory(stolen).replace(old.id, "the account is 6666")
+    assert memory.forget(link=link_of(stolen)).ids == (false.id,)
+    for one in (memory, reopen().memory(cap)):
+        assert one.get("account") == []
+        assert [hit.text for hit in one.history(old.id)] == ["the account is 1111"]
 
 
 @pytest.mark.requirement("replace-forget")

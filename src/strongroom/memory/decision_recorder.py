@@ -222,11 +222,10 @@ class DecisionRecorder:
         now = self.now()
         for shelf in shelves:
             states = shelf.states
-            expires = states.next_expiry is not None or bool(states.hidden)  # history shows hidden lines too
-            time = max(now, Millis(self.state.store.head().time)) if expires else now
-            if time > states.now:
-                states.now = time  # also for changes that are posted and not applied yet
-            shelf.retire(time)
+            if states.next_expiry is not None or states.hidden:  # history shows hidden lines, too
+                shelf.retire(max(now, Millis(self.state.store.head().time)))
+            elif now > states.now:
+                states.now = now  # also for changes that are posted and not applied yet
 
     def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:
         """Whether ranking these shelves is slow."""

@@ -277,6 +277,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
 
     def retire(self, now: Millis) -> None:
         """Hide the lines that have expired by `now`. Posted changes are left to the next reader, and their errors."""
+        self.states.now = max(self.states.now, now)
         if (first := self.states.next_expiry) is not None and first <= now:
             with self.lock:
                 for name in self.states.expire(now):

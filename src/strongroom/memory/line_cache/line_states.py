@@ -31,11 +31,8 @@ class LineStates:
         """The time by which lines expire here. It never goes back."""
         self.next_expiry: Millis | None = None
         """When the next line expires, if any does. May be read without the lock."""
-
-    @property
-    def bytes(self) -> int:
-        """The approximate size in RAM of what is kept about lines, also when they are gone. Needs no lock."""
-        return _MARK * len(self._replaced) + _EXPIRY * len(self._expiring)
+        self.bytes = 0
+        """The approximate size in RAM of what is kept about lines, also when they are gone. Read without the lock."""
 
     def counts(self, line: Line) -> bool:
         """Whether a line counts now."""
@@ -58,6 +55,7 @@ class LineStates:
         if line.details is not None and line.details.expires is not None:
             heapq.heappush(self._expiring, (line.details.expires, line.id))
             self.next_expiry = self._expiring[0][0]
+            self._measure()
 
     def expire(self, now: Millis) -> Iterator[LineId]:
         """Yield the lines that have expired by `now`."""
@@ -65,11 +63,16 @@ class LineStates:
         while self._expiring and self._expiring[0][0] <= self.now:
             yield heapq.heappop(self._expiring)[1]
         self.next_expiry = self._expiring[0][0] if self._expiring else None
+        self._measure()
 
     def replace(self, old: LineId, new: LineId) -> None:
         """Record that a line was replaced."""
         self._replaced[old] = new
         self._before[new] = old
+        self._measure()
+
+    def _measure(self) -> None:
+        self.bytes = _MARK * len(self._replaced) + _EXPIRY * len(self._expiring)
 
     def replacement(self, old: LineId) -> LineId | None:
         """The line that replaced this one."""

@@ -76,7 +76,9 @@ def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) 
         raise InvalidRequest("no condition says what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
     choice = Selector.of(call, ids=call.ids, session=session, link=call.link)
-    return sorted(_with_earlier(choice.among(shelves), shelves), key=place_of)
+    chosen = choice.among(shelves)
+    # Forgetting by link undoes what a cap did: the lines of others that it replaced stay in the history.
+    return sorted(chosen if call.link is not None else _with_earlier(chosen, shelves), key=place_of)
     yield  # unreachable; makes this a generator, so that its failure is logged
 
 

@@ -190,6 +190,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     ),
     fence.neutral: (fence.neutral, ["strongroom-", "strongroom recal", "\u202e", "\u200d", "\U000e0067", "\ufdfa"]),
     fence.neutral_field: (fence.neutral_field, ["strongroom-recal"]),
+    fence.neutral_value: (lambda text: fence.neutral_value({"a": [text]}), ["strongroom-recal"]),
     fence.wrap_text: (lambda text: fence.wrap_text(text, MARK), ["<<<strongroom-recall "]),
     fence.between: (lambda text: fence.between(text, MARK), []),
     recall_fence.harmless: (recall_fence.harmless, ["< / ", "<memory-contex", "[ system note "]),

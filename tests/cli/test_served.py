@@ -141,6 +141,9 @@ def test_every_command_takes_a_server_or_refuses_one_or_needs_none() -> None:
     asked = {
         "put",
         "get",
+        "replace",
+        "history",
+        *(f"document {one}" for one in ("write", "read", "history", "list", "rename", "delete")),
         "list",
         "snapshot",
         "forget",

@@ -10,7 +10,7 @@ from msgspec import inspect
 
 _PATH = re.compile(r" - at `(\$[^`]{0,80})`")
 _UNKNOWN = re.compile(r"unknown field `([A-Za-z0-9_.-]{1,40})`")
-_STEP = re.compile(r"\.([A-Za-z_]+)|\[[^\]]*\]")
+_STEP = re.compile(r"\.([A-Za-z_]+)|\[[^\[\]]*\]")
 
 
 def wrong_field(

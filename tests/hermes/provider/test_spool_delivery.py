@@ -112,6 +112,7 @@ FOR_GOOD = {
     errors.CapLimitExceeded,
     errors.Conflict,
     errors.LineConflict,
+    errors.LineReplaced,
     errors.VersionConflict,
 }
 """What is wrong with a turn itself."""

@@ -121,7 +121,7 @@ def test_tools_run_on_a_client_of_a_server_with_the_same_reasons(server: Running
         anyio.run(main)
 
 
-NO_MESSAGES = [b"", b"{", b"[]", b"[" * 100_000, b'"SECRET"', b'{"jsonrpc": "2.0", "SECRET": 1}', b"\xffSECRET"]
+NO_MESSAGES = [b"", b"{", b"[]", b'"SECRET"', b'{"jsonrpc": "2.0", "SECRET": 1}', b"\xffSECRET"]
 
 
 @pytest.mark.requirement("mcp-http", "secrets-hidden")
@@ -136,6 +136,12 @@ def test_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
         assert b"SECRET" not in answer.body
         assert b"Traceback" not in answer.body
         assert b"pydantic" not in answer.body
+
+
+@pytest.mark.requirement("mcp-http", "secrets-hidden")
+def test_body_that_is_nested_too_deep_is_refused_before_the_protocol(server: Running, cap: Token) -> None:
+    answer = server.ask("POST", "/mcp", cap, raw=b"[" * 100_000, headers=ACCEPT)
+    assert answer.outcome == (400, "invalid_request")
 
 
 @pytest.mark.requirement("mcp-http")

@@ -15,8 +15,8 @@ HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor
 """The verbs that an agent may run: they show no memory and change nothing."""
 
 VERBS = names(
-    "audit backup cap erase export forget get hook import init list mcp migrate namespaces profile provider put "
-    "restore rotate scrub serve snapshot unwire who search recall wire"
+    "audit backup cap document erase export forget get history hook import init list mcp migrate namespaces profile "
+    "provider put replace restore rotate scrub serve snapshot unwire upgrade who search recall wire"
 )
 """The owner's verbs as of now, for places where "strongroom" may also be a folder or a package."""
 

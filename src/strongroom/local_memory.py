@@ -27,7 +27,7 @@ from strongroom.vault.owner_cap import OwnerCap, read_unverified
 from strongroom.vault.vault import Vault
 
 OPS = ("put", "get", "list", "forget", "snapshot")
-"""What the memory of `local()` may do."""
+"""The operations that the memory of `local()` allows."""
 
 
 def local(path: str | os.PathLike[str] | None = None) -> Memory:

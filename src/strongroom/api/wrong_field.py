@@ -1,4 +1,4 @@
-"""What is wrong with the fields of a call from outside, in words that repeat no value of it."""
+"""Names the wrong field of a call from outside, without repeating any value of the call."""
 
 from __future__ import annotations
 

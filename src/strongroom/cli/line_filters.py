@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a line must be. An empty field does not filter."""
+    """The conditions on lines that the options give. An empty field does not filter."""
 
     kind: str | None = None
     author: str | None = None

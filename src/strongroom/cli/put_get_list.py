@@ -265,7 +265,7 @@ def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _about(line: Hit | LineInfo) -> str:
-    """What is said below a line's text."""
+    """The details that are shown below a line's text."""
     about = [line.namespace, output.local(line.time), line.session, line.author, *details(line), line.id]
     return _MARGIN + output.faint("  ".join(output.escape_invisible(part) for part in about if part))
 

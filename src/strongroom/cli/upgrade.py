@@ -18,7 +18,7 @@ _MEANING = (
 
 
 class Upgraded(msgspec.Struct, frozen=True):
-    """What an upgrade did. `before` equals `format` if there was nothing to do."""
+    """The result of an upgrade. `before` equals `format` if there was nothing to do."""
 
     vault: str
     before: int

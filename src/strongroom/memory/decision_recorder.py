@@ -181,7 +181,7 @@ class DecisionRecorder:
                 yield from self.refusals.record_failure(error, admitted, caller.request)
             raise
         except Lost:
-            raise  # a race, not an outcome: who commits tries again
+            raise  # a lost race is no outcome: the caller of `commit` tries again
         except Exception as error:
             # A defect, ours or an engine's: the request has ended, and the log must say so.
             yield from self.refusals.record_defect(error, admitted, caller.request)

@@ -32,7 +32,7 @@ class DocumentLines:
     def load(self, documents: Mapping[str, Line | None]) -> Iterator[Line]:
         """Record documents that were loaded. Yields the lines to add.
 
-        Not those that have changed and were read again meanwhile: what was loaded may be the version before.
+        Documents that have changed and were read again meanwhile are left out: the loaded version may be an older one.
         """
         for locator, line in documents.items():
             if locator not in self._versions:

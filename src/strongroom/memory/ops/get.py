@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from strongroom.memory.selector import Selector, place_of
 from strongroom.model import Hit, Line, LineDetails, LineInfo, Listing, Op
 from strongroom.store import ANY, Stale, Version
 
+T = TypeVar("T", Hit, Line)
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
 _conditions = attrgetter("from_session", *api.LineFilter.__struct_fields__)
@@ -156,24 +157,12 @@ def _list(
         limit = min(limit, grant.max_k)
     choice = Selector.of(call, session=call.session)
     lines = choice.page(shelves, _cursor(call.after), limit + 1)
-    page = _within_texts(lines[:limit]) if call.texts else lines[:limit]
+    page = within_budget(lines[:limit], model.TEXTS_LIMIT) if call.texts else lines[:limit]
     read = [line.id for line in page] if call.texts else ()
     detail = "listed with texts" if call.texts else ""
     yield from clerk.commit(grant, lines=read, count=len(page), caller=caller, detail=detail)
     more = ".".join(place_of(page[-1])) if len(lines) > len(page) else None
     return Listing(tuple([_info(line, with_text=call.texts) for line in page]), more)
-
-
-def _within_texts(lines: Sequence[Line]) -> list[Line]:
-    """As many lines, from the first on, as the size limit for a page of texts allows; the first always."""
-    room = model.TEXTS_LIMIT
-    kept: list[Line] = []
-    for line in lines:
-        room -= len(line.text.encode())
-        if room < 0 and kept:
-            break
-        kept.append(line)
-    return kept
 
 
 def _cursor(after: str | None) -> tuple[str, str]:
@@ -194,17 +183,16 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
     return [hit_of(line, 1.0) for line in found]
 
 
-def within_budget(hits: Sequence[Hit]) -> list[Hit]:
-    """As many hits, best first, as the answer's size limit allows; the first always."""
-    room = model.ANSWER_LIMIT
-    if sum([len(hit.text) for hit in hits]) * _CHARACTER <= room:
-        return list(hits)
-    kept: list[Hit] = []
-    for hit in hits:
-        room -= len(hit.text.encode())
+def within_budget(found: Sequence[T], room: int = model.ANSWER_LIMIT) -> list[T]:
+    """As many lines or hits, from the first on, as have at most `room` bytes of text; the first always."""
+    if sum([len(one.text) for one in found]) * _CHARACTER <= room:
+        return list(found)
+    kept: list[T] = []
+    for one in found:
+        room -= len(one.text.encode())
         if room < 0 and kept:
             break
-        kept.append(hit)
+        kept.append(one)
     return kept
 
 

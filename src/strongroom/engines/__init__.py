@@ -1,8 +1,8 @@
-"""Engines rank the decrypted lines that they are given. They may reorder, never widen.
+"""The contract of an engine: the code that ranks the decrypted lines it is given, and never returns other lines.
 
-An engine sees only the lines of shelves that the gate allowed. Its statistics come from those alone, so that a denied
-namespace cannot shift a score. Its answer must depend on (lines, query, now) only, not on the order in which lines
-arrived. It knows no store, key or cap. How to write one: docs/engines.md.
+An engine sees only lines of namespaces that the gate allowed. Its statistics come from those lines alone, because a
+denied namespace must not shift a score. Its answer must depend on (lines, query, now) only, not on the order in which
+the lines arrived. An engine knows no store, key or cap. How to write an engine: docs/engines.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strongroom.errors import InvalidRequest
 from strongroom.model import Line, LineId
 
 GROUP = "strongroom.engines"
-"""The entry point group in which engines register, the built-in ones too."""
+"""The entry point group in which all engines register, including the built-in ones."""
 
 DEFAULT = "lexical"
 
@@ -31,10 +31,10 @@ class Ranked(msgspec.Struct, frozen=True):
 
 
 class Index(Protocol):
-    """An engine's data for one shelf. Calls for one index never overlap."""
+    """An engine's data for the lines of one actor's namespace. Calls for one index never overlap."""
 
     def add(self, line: Line) -> None:
-        """Add a line. Each id comes once until it is removed."""
+        """Add a line. A line with this id is not added again before it was removed."""
 
     def remove(self, line: Line) -> None:
         """Remove a line completely: no later answer may depend on it."""
@@ -42,25 +42,28 @@ class Index(Protocol):
 
 @runtime_checkable
 class KeptIndex(Index, Protocol):
-    """An index that can be filled from stored readings."""
+    """An index to which lines can be added from stored index data (`readings`), without reading their texts again."""
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
-        """Add lines by their readings. ValueError, and nothing added, if the readings cannot be used any more."""
+        """Add lines by their stored readings.
+
+        If the readings cannot be used any more, raises ValueError and adds no line.
+        """
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """An index that reports its size. Optional; for others an average is assumed."""
+    """An index that reports its size. Optional: for an index without `size`, an average is assumed."""
 
     def size(self) -> int:
-        """The approximate RAM it takes, in bytes. Called at every change, so it must be cheap."""
+        """The approximate RAM that the index takes, in bytes. Called at every change, so this must be cheap."""
 
 
 @runtime_checkable
 class Keeping(Protocol):
-    """An engine whose readings of lines can be stored, sealed, and used again by a later process. Optional.
+    """An engine whose index data of lines (`readings`) can be sealed, stored and used by a later process. Optional.
 
-    Its indexes are KeptIndexes. A reading depends on its line alone.
+    The indexes of such an engine are KeptIndexes. The reading of a line depends on that line alone.
     """
 
     def readings(self, lines: Sequence[Line]) -> bytes:
@@ -71,18 +74,21 @@ class Engine(Protocol):
     """Ranks lines."""
 
     def index(self) -> Index:
-        """An empty index for one shelf."""
+        """An empty index for the lines of one actor's namespace."""
 
     def rank(self, query: str, indexes: Sequence[Any], k: int, now: datetime) -> Sequence[Ranked]:
-        """The best `k` lines of these indexes (all made by this engine), best first.
+        """The best `k` lines of these indexes, best first. All the indexes were made by this engine.
 
-        `now` is the asker's time with its zone, which decides what "today" is.
+        `now` is the asker's time with its time zone. It decides which day "today" is.
         """
 
 
 @runtime_checkable
 class Sparing(Protocol):
-    """An engine that can exclude lines. Optional; others are asked for more lines, and the excluded ones dropped."""
+    """An engine that can exclude lines. Optional.
+
+    An engine without `rank_without` is asked for more than `k` lines, and its caller drops the excluded lines.
+    """
 
     def rank_without(
         self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
@@ -95,6 +101,6 @@ def load(name: str) -> Engine:
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         known = ", ".join(sorted(point.name for point in entry_points(group=GROUP)))
-        raise InvalidRequest(f"there is no engine called {name}", hint=f"installed: {known}")
+        raise InvalidRequest(f"there is no engine called {name}", hint=f"the installed engines are {known}")
     engine: Engine = found[0].load()()
     return engine

@@ -1,4 +1,4 @@
-"""The simplest engine: lines that contain the query first, then the newest. No statistics, no language."""
+"""The simplest engine: first the lines that contain the query, then the newest lines. It uses no statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _newest(line: Line) -> _Key:
 
 
 class RecencyIndex:
-    """The lines of one shelf."""
+    """The lines of one actor's namespace."""
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
@@ -46,7 +46,7 @@ class RecencyIndex:
 
 
 class Recency:
-    """Ranks by substring, then by time."""
+    """Ranks lines that contain the query as a substring before all others, and newer lines before older ones."""
 
     def index(self) -> RecencyIndex:
         return RecencyIndex()

@@ -1,1 +1,1 @@
-"""The days that a text mentions: `parser` finds them by the grammars beside it."""
+"""Finds the days that a text mentions. `parser` is the entry point; the other modules hold its grammars."""

@@ -1,7 +1,7 @@
 """Chinese, Japanese and Korean expressions of time. The rules at the end are the grammar.
 
-There are no spaces between words, so a rule names the neighbours that rule a match out:
-每周五 recurs, 3日間 is a duration, 5号线 is a railway.
+These scripts have no spaces between words, so a rule names the neighbouring characters with which it does not match:
+每周五 is a repeating day, 3日間 is a duration, 5号线 is a railway line.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _named(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _in_week(match: re.Match[str], moment: Moment) -> list[Days]:
-    """A week, its weekend or one of its days. Here "next Friday" is always the one of next week."""
+    """A week, its weekend or one of its days. In these languages, "next Friday" is always the Friday of next week."""
     monday, sunday = week(moment.today, _SHIFTS[match["shift"]])
     if match["end"]:
         return days(sunday - 1, sunday)
@@ -249,6 +249,6 @@ RULES: list[Rule] = [
 ]
 _FIRSTS = {first for firsts, _, _ in RULES for first in firsts.split()} - {FIGURES}
 WORDS = f"[0-9]{{1,}}|[{''.join(sorted(_FIRSTS))}]"
-"""The pattern of a mention's first word or character."""
+"""The pattern of the first word or character of an expression of time."""
 TRIGGER = re.compile(r"[日号號月年周週天星礼禮末今昨明后後前最近あお오내모어그최월년일요주달]")
-"""Characters without which no rule here can match."""
+"""A text without any of these characters is not searched, because no rule of this grammar can match it."""

@@ -1,7 +1,7 @@
 """Arithmetic on days as `date.toordinal()` numbers, which never overflows.
 
-A day that the calendar does not have (30 February, the year 10000) is None, and a range is cut to the calendar. Weeks
-start on Monday. Seasons are the northern ones, by whole months.
+A day that does not exist in the calendar (30 February, or a day in the year 10000) is None. A range is cut to the years
+1 to 9999. Weeks start on Monday. Seasons are those of the northern hemisphere, in whole months.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from datetime import MAXYEAR, MINYEAR, date
 from strongroom.model import Millis
 
 Days = tuple[int, int]
-"""First and last day, both included."""
+"""A range of days as (first, last), both included."""
 
 FIRST, LAST = date.min.toordinal(), date.max.toordinal()
 _EPOCH = date(1970, 1, 1).toordinal()
 _LENGTH = 86_400_000
-"""Milliseconds of a day."""
+"""The length of a day in milliseconds."""
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The first month of each season."""
 
 
 def day(year: int, month: int, number: int) -> int | None:
-    """The day, or None if the calendar has no such day."""
+    """The number of the day with this date, or None if the calendar has no such day."""
     try:
         return date(year, month, number).toordinal()
     except ValueError:
@@ -31,14 +31,17 @@ def day(year: int, month: int, number: int) -> int | None:
 
 
 def days(first: int | None, last: int | None) -> list[Days]:
-    """The range as a list of one. Empty if an end is missing, the ends are crossed or it is outside the calendar."""
+    """The range of days as a list with one item.
+
+    The list is empty if `first` or `last` is None, `first` is after `last`, or the range is outside the calendar.
+    """
     if first is None or last is None or first > last or first > LAST or last < FIRST:
         return []
     return [(max(first, FIRST), min(last, LAST))]
 
 
 def dates(first: tuple[int, int, int], last: tuple[int, int, int]) -> list[Days]:
-    """From one date to another, each as year, month and day."""
+    """The range from one date to another, each given as year, month and day."""
     return days(day(*first), day(*last))
 
 
@@ -47,7 +50,7 @@ def one(number: int | None) -> list[Days]:
 
 
 def months(year: int, month: int, count: int = 1) -> list[Days]:
-    """`count` whole months; `month` may be beyond either end of the year."""
+    """`count` whole months. `month` may be less than 1 or more than 12, which means another year."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     end_year, end_month = year + (month + count - 2) // 12, (month + count - 2) % 12 + 1
     if not (MINYEAR <= year <= MAXYEAR and MINYEAR <= end_year <= MAXYEAR):
@@ -60,12 +63,12 @@ def years(year: int, count: int = 1) -> list[Days]:
 
 
 def season(name: str, year: int) -> list[Days]:
-    """A season. A winter belongs to the year in which it begins."""
+    """The days of a season. A winter belongs to the year in which it begins."""
     return months(year, SEASONS[name], 3)
 
 
 def week(today: int, offset: int = 0) -> Days:
-    """Monday to Sunday of the week `offset` weeks from today's; may leave the calendar."""
+    """Monday to Sunday of the week that is `offset` weeks after this week. These days may be outside the calendar."""
     monday = today - (today - 1) % 7 + 7 * offset  # ordinal 1 was a Monday
     return monday, monday + 6
 
@@ -82,7 +85,10 @@ def part(of: Days, which: str) -> Days:
 
 
 def shifted_months(today: int, count: int) -> int:
-    """The same day of another month, or that month's last; may leave the calendar."""
+    """The day `count` months after today, or the last day of that month if it is shorter.
+
+    The result may be outside the calendar.
+    """
     when = date.fromordinal(today)
     year, month = when.year + (when.month - 1 + count) // 12, (when.month - 1 + count) % 12 + 1
     if not MINYEAR <= year <= MAXYEAR:
@@ -96,5 +102,5 @@ def day_of(time: Millis) -> int:
 
 
 def start_of(day: int, offset: int) -> Millis:
-    """The moment at which a day begins, `offset` milliseconds east of Greenwich."""
+    """The moment at which a day begins in a time zone that is `offset` milliseconds ahead of UTC."""
     return Millis((day - _EPOCH) * _LENGTH - offset)

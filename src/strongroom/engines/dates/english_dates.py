@@ -1,7 +1,7 @@
 """English dates: days and months by name and number.
 
-The rules at the end are the grammar; the functions above give their meanings. Words that are also verbs or names (may,
-march, April, June, Jan) count only if a neighbouring word shows that they are months.
+The rules at the end are the grammar; the functions above them give the days that a match means. Words that are also
+verbs or names (may, march, April, June, Jan) count only if a neighbouring word shows that they are months.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _month(match: re.Match[str], group: str = "month") -> int:
 
 
 def _is_month(match: re.Match[str], moment: Moment) -> bool:
-    """Whether a word beside a number is a month: "may 25 come" is not, in a text that has capitals."""
+    """Whether the word in front of a number is a month. In "Today may 25 come", "may" is not, for it has no capital."""
     word, start = match["month"].rstrip("."), match.start("month")
     if word not in _VERBS or moment.text[start].isupper() or moment.text.islower():
         return True
@@ -73,7 +73,7 @@ def _range(first_month: int, first: int, last_month: int, last: int, year: int, 
 
 
 def _dated(match: re.Match[str], moment: Moment, first: tuple[int, int], last: tuple[int, int]) -> list[Days]:
-    """The days from one (month, day) to another, in the year given for either of them, else in the likely year."""
+    """The days from one (month, day) to another, in the year that the text names, or in the likely year."""
     year, last_year = match["y"], match["y2"]
     if year or last_year:
         start, end = int(year or last_year), int(last_year or year)
@@ -100,7 +100,7 @@ def _month_day(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _listed(match: re.Match[str], moment: Moment, first: tuple[int, int], last: tuple[int, int]) -> list[Days]:
-    """The days of a pair: "May 3 and 7" are two days, "between May 3 and 7" and "May 3 and 4" a range."""
+    """The days of a pair: "May 3 and 7" are two days, but "between May 3 and 7" and "May 3 and 4" are ranges."""
     if " and " in match[0] and not match[0].startswith("between") and (last[0], last[1] - 1) != first:
         return _dated(match, moment, first, first) + _dated(match, moment, last, last)
     return _dated(match, moment, first, last)
@@ -163,7 +163,7 @@ def _part_of_month(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _nth_of_month(match: re.Match[str], moment: Moment) -> list[Days]:
-    """The first week, the second Monday, the last weekend of a month."""
+    """A week, weekday or weekend by its number in a month, such as "the second Monday in May"."""
     nth = {"first": 0, "second": 7, "third": 14, "fourth": 21}.get(match["nth"])
 
     def option(year: int) -> list[Days]:
@@ -186,7 +186,7 @@ def _nth(month: Days, unit: str, nth: int | None) -> Days:
 
 
 def _day_alone(match: re.Match[str], moment: Moment) -> list[Days]:
-    """The nth of an unnamed month: the coming one, and one within the last ten days."""
+    """A day of an unnamed month, such as "the 5th": the coming one, and also one in the last ten days."""
     first, last = _number(match["day"]), _number(match["day2"] or match["day"])
     index = moment.year * 12 + moment.month - 1
 
@@ -251,4 +251,4 @@ RULES: list[Rule] = [
     (FIGURES, rf"\b(?P<day>{_NTH})(?P<day2>)(?P<of>)(?=\s{{0,2}}[?.!]?\s{{0,2}}$)", _day_alone),
 ]
 TRIGGERS = frozenset(_FIRST_MONTHS.split())
-"""Words of which, without digits, a text must contain one for any rule here to match."""
+"""A text with no digit and none of these words is not searched, because no rule of this grammar can match it."""

@@ -1,4 +1,4 @@
-"""English names of longer periods: seasons, quarters and years; and holidays."""
+"""English names of seasons, quarters, years and holidays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _easter(year: int) -> int:
 
 
 def _easter_days(match: re.Match[str], moment: Moment) -> list[Days]:
-    """Good Friday to Easter Monday."""
+    """The days of Easter, from Good Friday to Easter Monday."""
 
     def option(year: int) -> list[Days]:
         return days(_easter(year) - 2, _easter(year) + 1) if 1583 <= year <= 9999 else []
@@ -133,4 +133,4 @@ RULES: list[Rule] = [
     ),
 ]
 TRIGGERS = frozenset(f"{_FIRST_SEASONS} {_FIRST_FEASTS} q1 q2 q3 q4 year years".split()) - {"new"}
-"""Words of which, without digits, a text must contain one for any rule here to match."""
+"""A text with no digit and none of these words is not searched, because no rule of this grammar can match it."""

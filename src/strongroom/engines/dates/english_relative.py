@@ -1,6 +1,6 @@
 """English expressions relative to today: tomorrow, last Friday, the weekend, in two weeks, the past few days.
 
-The rules at the end are the grammar; the functions above give their meanings.
+The rules at the end are the grammar; the functions above them give the days that a match means.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def _named(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekday(match: re.Match[str], moment: Moment, led: bool) -> int | None:
-    """The weekday, 0 for Monday; None if the word is not a day here, but recurring, a verb, the sun or a name."""
+    """The number of the weekday, 0 for Monday. None if the word is not one day in this place.
+
+    It may be a repeating day ("every Friday"), a verb ("sat"), the sun, or a name.
+    """
     start, word = match.start("weekday"), match["weekday"]
     before = moment.low[max(0, start - 24) : start]
     if _NOT_A_DAY.search(before) or _EVERY.match(moment.low, match.end("weekday")):
@@ -88,7 +91,10 @@ def _weekday(match: re.Match[str], moment: Moment, led: bool) -> int | None:
 
 
 def _bare_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
-    """Without a tense: in a question the nearest such day, in a line the one before and the one after."""
+    """A weekday without "last" or "next". If the text has no tense, a question means the nearest such day.
+
+    A line without a tense means the last such day and the coming one.
+    """
     weekday = _weekday(match, moment, led=False)
     if weekday is None:
         return []
@@ -103,7 +109,10 @@ def _bare_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _which_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
-    """Both meanings of "last" and "next": the nearest such day, and that of the neighbouring week."""
+    """A weekday with "last", "this" or "next".
+
+    "Next Friday" has two meanings, and both days are returned: the coming Friday, and the Friday of next week.
+    """
     weekday = _weekday(match, moment, led=True)
     if weekday is None:
         return []
@@ -137,7 +146,7 @@ def _week_from_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekday_range(match: re.Match[str], moment: Moment) -> list[Days]:
-    """A range of weekdays. Monday to Friday without "from" is a habit, not a date."""
+    """A range of weekdays. "Monday to Friday" without "from" is a habit and means no days."""
     first, last = _WEEKDAYS[match["first"][:3]], _WEEKDAYS[match["last"][:3]]
     if (first, last) == (0, 4) and not match["from"]:
         return []
@@ -148,7 +157,7 @@ def _weekday_range(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekend(moment: Moment, offset: int) -> list[Days]:
-    """Saturday and Sunday of a week. On a Sunday, "this weekend" is the running one."""
+    """Saturday and Sunday of the week that is `offset` weeks after this one. Weeks end on Sunday."""
     sunday = week(moment.today, offset)[1]
     return days(sunday - 1, sunday)
 
@@ -166,7 +175,7 @@ def _bare_weekend(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _unit(moment: Moment, unit: str, offset: int) -> list[Days]:
-    """The whole week, weekend, month, quarter or year, counted from the running one."""
+    """A whole week, weekend, month, quarter or year. `offset` is 0 for the present one and 1 for the next."""
     if unit == "weekend":
         return _weekend(moment, offset)
     if unit in ("week", "fortnight"):
@@ -227,7 +236,7 @@ def _ago(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _ahead(match: re.Match[str], moment: Moment) -> list[Days]:
-    """The days of "in two weeks"; not of "we did it in two weeks", nor of "twice in a week"."""
+    """The days of "in two weeks". "We did it in two weeks" and "twice in a week" mean no days."""
     before = moment.low[max(0, match.start() - 12) : match.start()]
     if re.search(r"\b(?:once|twice|times|day|days)\s$", before):
         return []
@@ -329,4 +338,4 @@ _OTHER_TRIGGERS = (
     "quarter year years recent recently lately upcoming"
 )
 TRIGGERS = frozenset(f"{_FIRST_WHICH} {_FIRST_DAYS} {_OTHER_TRIGGERS}".split())
-"""Words without which no rule here can match."""
+"""A text without any of these words is not searched, because no rule of this grammar can match it."""

@@ -1,7 +1,7 @@
-"""A grammar as a table of rules: the first words of a mention, its pattern, and the days that it means.
+"""A grammar as a table of rules for mentions of time: the possible first words, the pattern, and the days meant.
 
-A rule is tried only at its first words, so an ordinary line costs little. Every repetition in a pattern is bounded, so
-a match takes a bounded number of steps, and a scan is linear in any text.
+A rule is tried only where one of its first words stands, so an ordinary line costs little. Every repetition in a
+pattern is bounded. Therefore a match takes a bounded number of steps, and a scan takes time linear in the text.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from strongroom.engines.dates.moment import Moment
 Meaning = Callable[[re.Match[str], Moment], list[Days]]
 """Returns the days that a match means."""
 Rule = tuple[str, str, Meaning]
-"""The words that a mention may begin with, its pattern in folded text, and the function for its meaning."""
+"""The words with which a mention may begin, its pattern in the lower-case text, and the function for its meaning."""
 Found = tuple[int, int, list[Days]]
-"""Start and end in the text, and the days."""
+"""The start and the end of a mention in the text, and the days that it means."""
 
 MOST_READ = 128
-"""How many places of one text are read by rules, so that a hostile text costs milliseconds."""
+"""At how many places of one text rules are applied at most, so that even a hostile text costs milliseconds only."""
 FIGURES = "0"
-"""Stands for any number among the first words."""
+"""Among the first words of a rule, this stands for any number."""
 _Entry = tuple[re.Pattern[str], list[tuple[re.Pattern[str], Meaning]]]
 
 
 class Grammar:
-    """Rules in order of preference, for places where several match."""
+    """A table of rules. If several rules match at one place, the earlier rule wins."""
 
     def __init__(self, words: str, rules: Sequence[Rule]) -> None:
         """`words` is the pattern of one word."""
@@ -43,7 +43,7 @@ class Grammar:
         self._table: dict[str, _Entry] = {}
 
     def _entry(self, first: str) -> _Entry | None:
-        """The rules of a first word. Compiled on first use, because compiling all takes 0.1 s."""
+        """The rules of a first word. They are compiled at first use, because compiling all rules takes 0.1 s."""
         if first not in self._chosen:
             return None
         if first not in self._table:
@@ -57,7 +57,7 @@ class Grammar:
         return self._compiled[number]
 
     def find(self, moment: Moment) -> Iterator[Found]:
-        """The mentions from left to right, never overlapping."""
+        """All mentions of time in the text, from left to right, without overlaps."""
         at, read, low, chosen = 0, 0, moment.low, self._chosen
         for word in self._words.finditer(low):
             first = word[0]

@@ -1,14 +1,17 @@
-"""What a mention of time refers to: the day of the text, whether it is a question or a line, and the tense nearby.
+"""Chooses the day that a mention of time such as "May 25" means, if several years or months are possible.
 
-This module alone decides which of several possible days a mention means:
+The choice depends on the day of the text, on whether the text is a question or a line, and on the tense near the
+mention:
 
-- Past or future words near the mention choose the side. A line's tense is easily misread ("we rented it from May 25"):
-  if the chosen day is more than half a year away, the nearest day on the other side is returned as well, or alone if it
-  is within 92 days. A question's tense is trusted, except for the present: "what is on April 24?", asked in May, means
-  the coming one and the one just past.
-- Without such words a line means the first one that ended at most 92 days before it was written. A question means the
-  nearest one, and if that is more than 92 days away, the nearest on either side.
-- A birthday or another yearly day in a line stands for the year before and the three after, too.
+- Past or future words near the mention decide between a past and a coming day.
+- The tense of a line is easily misread ("we rented it from May 25"). If the chosen day is more than half a year away,
+  the nearest day in the other direction is returned too. If that day is within 92 days, it is returned alone.
+- The tense of a question is trusted, except for the present: "what is on April 24?", asked in May, means the coming
+  April 24 and the one just past.
+- In a line without tense, the first possible day is meant that ended at most 92 days before the line was written.
+- In a question without tense, the nearest day is meant. If that day is more than 92 days away, the nearest past day and
+  the nearest coming day are both meant.
+- A birthday or another yearly day in a line means five days: in the year before, in this year, and in the next three.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from strongroom.engines.dates.day_arithmetic import Days, days
 
 PAST, OPEN, FUTURE = -1, 0, 1
 BACK = 92
-"""Days that an undated mention in a line looks back before it means the coming one."""
+"""How many days ago a day without a year may be in a line. For a day longer ago, next year's is meant."""
 HALF_YEAR = 183
 
 _BEFORE, _AFTER = 60, 40  # Characters around a mention in which the tense is sought.
@@ -38,7 +41,7 @@ _FUTURE_WORDS = (
 _NOT_PAST_WORDS = "need speed seed breed indeed hundred sched book plann resch reserv expect suppos invit postpon"
 _PAST, _FUTURE = frozenset(_PAST_WORDS.split()), frozenset(_FUTURE_WORDS.split())
 _NOT_PAST = tuple(_NOT_PAST_WORDS.split())
-"""Beginnings of words in -ed that are not in the past tense, or that speak of the future."""
+"""Beginnings of words that end in -ed but are no past tense, or that speak of the future, such as "scheduled"."""
 _OTHER_PAST = re.compile(r"了|过|過|ました|でした|だった|した[。、]|했|었|았")
 _OTHER_FUTURE = re.compile(r"要|将|打算|计划|計劃|准备|予定|つもり|예정|할")
 _WORDS = re.compile(r"[a-z]+")
@@ -60,7 +63,7 @@ _YEARLY = ("birthday", "anniversary", "every year", "each year", "生日", "誕�
 
 
 class Moment:
-    """One text and the day it is relative to."""
+    """A text, and the day on which it was written or asked."""
 
     __slots__ = ("asked", "low", "month", "text", "today", "year")
 
@@ -72,7 +75,10 @@ class Moment:
         self.asked = asked
 
     def tense(self, match: re.Match[str]) -> int:
-        """PAST or FUTURE, from the word before a mention, the words of its clause, or those a little further away."""
+        """The tense near a mention: PAST, FUTURE, or OPEN if the words around the mention show no tense.
+
+        The word directly before the mention is tried first, then the words of its clause, then words further away.
+        """
         if lead := self._lead(match):
             return PAST if lead["past"] else FUTURE
         before, after = self._around(match)
@@ -92,7 +98,7 @@ class Moment:
         return not self.asked and any(word in before or word in after for word in _YEARLY)
 
     def pick(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
-        """The meant days of a repeating day, given oldest first."""
+        """The days that a mention means, chosen from its possible days. `options` are these days, oldest first."""
         found, tense = list(options), self.tense(match)
         before = [at for at in found if at[0] <= self.today][-1:]
         after = [at for at in found if at[1] >= self.today][:1]
@@ -107,13 +113,16 @@ class Moment:
         return other if near else sorted({*chosen, *other})
 
     def _just_missed(self, chosen: list[Days], other: list[Days]) -> bool:
-        """Whether the meant day may be the one just past: "what is on April 24?", asked in May."""
+        """Whether a question may mean the day just past: "what is on April 24?", asked in May."""
         far = not chosen or self.away(chosen[0]) > HALF_YEAR
         return far and bool(other) and self.away(other[0]) <= BACK
 
     def pick_near(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
-        """The meant days of a monthly day: the coming one, and one within the last ten days."""
-        # Only the tense of its own clause: that of another clause says little about a day so near.
+        """The days meant by a day of an unnamed month, such as "the 5th".
+
+        In a line without tense, these are the coming such day, and also one in the last ten days.
+        """
+        # Only the tense of the mention's own clause counts: other clauses say little about a day so near.
         if not self.asked and self.clause_tense(match) == OPEN:
             return [at for at in options if self.today - 10 <= at[1] <= self.today + 31][:2]
         return self.pick(options, match)
@@ -133,13 +142,20 @@ class Moment:
         return sorted(either) if either and self.away(either[0]) > BACK else either[:1]
 
     def each_year(self, option: Callable[[int], list[Days]], match: re.Match[str]) -> list[Days]:
-        """The meant days of a yearly day, or of one in leap years only."""
+        """The days meant by a mention without a year. `option` gives the possible days for each year.
+
+        If the neighbouring years have no such day, as with February 29, eight years before and after are tried.
+        """
         near = [at for year in range(self.year - 1, self.year + 2) for at in option(year)]
         far = range(self.year - 8, self.year + 9) if not near else ()
         return self.pick(near or [at for year in far for at in option(year)], match)
 
     def which_year(self, option: Callable[[int], list[Days]], which: str) -> list[Days]:
-        """The last one that is over, the next one that has not begun, or this year's."""
+        """The days meant by "last", "next" or "this" with a month, season or holiday.
+
+        "Last" means the last one that is over, "next" the first one that has not begun, and "this" the present one, or
+        that of this year.
+        """
         found = [at for year in range(self.year - 2, self.year + 3) for at in option(year)]
         if which in ("last", "past"):
             return [at for at in found if at[1] < self.today][-1:]
@@ -148,16 +164,16 @@ class Moment:
         return [at for at in found if at[0] <= self.today <= at[1]] or option(self.year)
 
     def away(self, at: Days) -> int:
-        """Days between today and the nearer end; 0 if today is inside."""
+        """The number of days between today and the nearer end of a range, or 0 if today is in the range."""
         return max(at[0] - self.today, self.today - at[1], 0)
 
     def span(self, first: int, last: int) -> list[Days]:
-        """Days counted from today."""
+        """The range of days from `first` to `last`, each given as a number of days after today."""
         return days(self.today + first, self.today + last)
 
 
 def _told(words: str) -> int:
-    """The tense of these words of a line; OPEN if they have both or none."""
+    """The tense of these words of a line: OPEN if past and future words occur, or neither."""
     each = _WORDS.findall(words)
     past = not _PAST.isdisjoint(each) or any(
         word.endswith("ed") and len(word) > 4 and not word.startswith(_NOT_PAST) for word in each

@@ -1,7 +1,8 @@
-"""Dates in digits: ISO first, then the forms with slashes and dots.
+"""Dates in digits: the ISO form first, then the forms with slashes and dots.
 
-Most numbers are not dates. Without a year only `5/25` after a preposition counts, never 9/11. Versions, addresses,
-telephone numbers and ratios differ in shape, or have neighbouring characters that a date does not have.
+Most numbers are not dates. A date without a year, such as `5/25`, counts only after a preposition, and 9/11 never
+counts. Versions, addresses, telephone numbers and ratios do not match, because of their shape or their neighbouring
+characters.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def _iso_month(match: re.Match[str], _: Moment) -> list[Days]:
 
 
 def _with_year(match: re.Match[str], _: Moment) -> list[Days]:
-    """Both readings of 5/6/2026; one of 5/25/2026, or if only one makes a range. With dots the day comes first."""
+    """The possible days of a date such as 5/6/2026, which may be 6 May or 5 June: both are returned.
+
+    5/25/2026 has one meaning only. In a date with dots, such as 5.6.2026, the day comes first.
+    """
     found: set[Days] = set()
     for month, number in [("b", "a")] if match["sep"] == "." else [("a", "b"), ("b", "a")]:
         first = day(_full(match["y"]), int(match[month]), int(match[number]))

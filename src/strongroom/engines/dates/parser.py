@@ -1,17 +1,21 @@
-"""The days that a text mentions: dates in lines, time words in questions.
+"""Finds the days that a text mentions: dates in lines, and time words in questions.
 
-Pure and deterministic: no clock, no locale, no configuration. English first; Chinese, Japanese and Korean forms are in
-`cjk`, digits in `numeric`. `moment` chooses between several possible days. Beyond that:
+The result depends on the text and its day only, not on a clock, a locale or a configuration. The English modules,
+`cjk` and `numeric` hold the grammars. `moment` chooses between several possible days. The other choices are these:
 
-- Weeks start on Monday, a weekend is Saturday and Sunday, seasons are the northern ones.
-- "Last Friday" and "next weekend" have two common meanings: both are returned. A bare weekday in a line follows the
-  tense around it, or is the one before and the one after; in a question it is the nearest.
-- "In two weeks" has a tolerance of two days on either side, months seven, years half a year. "A few" is two to six.
-- "Since Monday" runs up to today, "until June 3" from today. "By Friday" is Friday in a line and the days up to it in a
-  question. "Before" and "after" reach 30 days in a question and mean the day itself in a line.
-- "Recently" is the last 30 days, "upcoming" and "my next appointment" the coming 60; both in questions only.
-- Recurring times ("every Friday", "Fridays") have no days. Birthdays have those of five years.
-- Years run from 1900 to 2100. A text has at most 16 spans; only the first 32 KiB of characters are read.
+- Weeks start on Monday, a weekend is Saturday and Sunday, and seasons are those of the northern hemisphere.
+- "Last Friday" and "next weekend" have two common meanings, and both are returned.
+- A weekday alone in a line is chosen by the tense around it. If there is no tense, the last such day and the coming one
+  are both returned. In a question without tense, the nearest such day is returned.
+- "In two weeks" has a tolerance of two days on either side. For months it is seven days, for years half a year. "A few"
+  is two to six.
+- "Since Monday" means Monday up to today, and "until June 3" means today up to June 3. "By Friday" means Friday in a
+  line, and the days up to Friday in a question.
+- "Before May 5" and "after May 5" mean 30 days in a question, and the day itself in a line.
+- "Recently" means the last 30 days; "upcoming" and "my next appointment" mean the coming 60 days. These words have no
+  days in a line.
+- Repeating times ("every Friday", "Fridays") have no days. A birthday has its days in five years.
+- Years run from 1900 to 2100. At most 16 ranges of days are returned, and only the first 32,768 characters are read.
 """
 
 from __future__ import annotations
@@ -29,10 +33,10 @@ from strongroom.engines.dates.moment import Moment
 __all__ = ["MOST_SPANS", "Span", "dates_in_line", "dates_in_query"]
 
 MOST_SPANS = 16
-"""A text that names more days is about none of them."""
+"""How many ranges of days are returned for one text. A text that names more is probably about none of them."""
 MOST_CHARACTERS = 32 * 1024
 AROUND = 30
-"""Days that "before" and "after" reach in a question."""
+"""How many days "before" and "after" cover in a question."""
 
 _ENGLISH = Grammar(
     "[a-z]+|[0-9]+", numeric.RULES + english_dates.RULES + english_periods.RULES + english_relative.RULES
@@ -55,7 +59,10 @@ _LED = re.compile(r"(since|until|till|by|before|after)\s")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of days, both ends included, as date.toordinal() numbers, and its place in the text."""
+    """A range of days, and the place in the text that mentions it.
+
+    `first` and `last` are numbers of `date.toordinal()`, both included. `start` and `end` are positions in the text.
+    """
 
     first: int
     last: int
@@ -69,9 +76,9 @@ def dates_in_line(text: str, written: date) -> list[Span]:
 
 
 def dates_in_query(query: str, today: date) -> list[Span]:
-    """The days that a question asks about, relative to the asker's today.
+    """The days that a question asks about, relative to the day on which it is asked.
 
-    Spans cover exactly the time words, so that the engine can leave them out of the word match.
+    Each span covers exactly the time words, so that the engine can leave these words out of the word match.
     """
     return _spans(query, today, asked=True)
 
@@ -96,7 +103,7 @@ def _spans(text: str, today: date, *, asked: bool) -> list[Span]:
 
 
 def _has_english(low: str) -> bool:
-    """Whether an English rule could match. A cheap test that rejects most lines."""
+    """Whether a rule for English could match. This cheap test rejects most lines."""
     # A lone surrogate cannot be encoded, and is no letter anyway.
     if not _TRIGGERS.isdisjoint(low.encode(errors="replace").translate(_TO_WORDS).split()):
         return True
@@ -104,7 +111,7 @@ def _has_english(low: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case with plain digits, every character at its place."""
+    """The text in lower case, with ASCII digits and punctuation. The position of each character stays the same."""
     text = text[:MOST_CHARACTERS]
     if text.isascii():
         return text.lower()
@@ -120,7 +127,7 @@ def _merged(chosen: list[Found], others: list[Found]) -> list[Found]:
 
 
 def _without_repeats(found: Iterable[Found], low: str) -> Iterator[Found]:
-    """The mentions without repetitions: "May 29 (Friday)" is one mention, and so is a date given twice."""
+    """The mentions without repetitions: "May 29 (Friday)" counts as one mention, and so does a date given twice."""
     known: Found | None = None
     for at in found:
         if known is None or not _same(known, at, low):
@@ -138,7 +145,10 @@ def _same(known: Found, new: Found, low: str) -> bool:
 
 
 def _directed(moment: Moment, start: int, meant: list[Days]) -> tuple[int, list[Days]]:
-    """The days of a mention after "since", "until", "by", "before" or "after"."""
+    """Extend the days of a mention after "since", "until", "by", "before" or "after".
+
+    Returns the start of the mention with that word, and the days.
+    """
     near = moment.low[max(0, start - 11) : start]
     lead = _LEAD.search(near) or _LED.match(moment.low, start)
     if lead is None:

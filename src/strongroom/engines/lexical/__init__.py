@@ -1,11 +1,14 @@
 """The default engine: BM25 over exactly the lines it is given, with signals from the structure of a conversation.
 
-No vectors and no model: words, sessions, neighbours, speakers, days, and the kind of answer that the question asks for.
-`tokenizer` and `line_features` read one line, `codec` stores the result; `index` and `session_order` hold a shelf.
-`query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the `signals`:
-compiled (`_kernel.c`), or by the `python_reference`.
+The engine uses no vectors and no model. It ranks by words, sessions, neighbouring lines, speakers, days, and the kind
+of answer that the question asks for.
 
-Figures: docs/recall.md.
+- `tokenizer` and `line_features` read one line, and `codec` encodes the result for storage.
+- `index` and `session_order` hold the lines of one actor's namespace.
+- `query` parses a question, and `term_weights` weighs its words and days by their rarity among the lines given.
+- `search` finds the best lines by the `signals`, with compiled code (`_kernel.c`) or the `python_reference`.
+
+Measurements of its recall: docs/recall.md.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _score = attrgetter("score")
 
 
 class Lexical:
-    """Ranks by words, structure and time."""
+    """Ranks lines by their words, their place in a conversation, and time."""
 
     def index(self) -> LexicalIndex:
         return LexicalIndex()
@@ -54,7 +57,10 @@ class Lexical:
 
 
 def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
-    """The best `k`, by score. Ties with the last of them are settled by the slower total order."""
+    """The best `k` lines, by score. If scores are equal, the newer line comes first.
+
+    That comparison (`_best`) is slow, so it is made only if two of the best `k + 1` scores are equal.
+    """
     found.sort(key=_score, reverse=True)
     scores = [one.score for one in found[: k + 1]]
     if len(set(scores)) == len(scores):
@@ -70,7 +76,10 @@ def _left_out(
     without: frozenset[LineId],
     found: Sequence[Ranked],
 ) -> list[Ranked]:
-    """The best lines that were pruned because enough others hold a rarer word, for when those others are excluded."""
+    """The best lines among those that a first search skipped, for when excluded lines leave too few results.
+
+    A first search skips lines with only common words if enough lines contain a rarer word.
+    """
     without = without.union([one.line.id for one in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))
     return [] if more is None else [*_in_order(more.lines, k)]

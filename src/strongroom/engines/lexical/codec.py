@@ -1,7 +1,7 @@
-"""A compact encoding of many lines' readings, so that they can be stored and need not be made again.
+"""A compact encoding of the features of many lines (their `readings`), to store them for a later process.
 
-Stored as columns: a vocabulary, and for each word the lines that hold it. Adding them to an index is one short loop,
-about twenty times as fast as reading the lines.
+The encoding consists of columns: a vocabulary, and for each word the lines that contain it. Adding these columns to an
+index is one short loop, about twenty times as fast as reading the texts of the lines.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ import msgspec
 from strongroom.engines.lexical.line_features import RULES, Days, LineFeatures
 
 TF_BITS = 8
-"""An occurrence in one integer: the line's number, then the word's count in it in this many bits."""
+"""How many of the low bits of an occurrence hold the word's count in the line. The line's number is above them.
+
+An occurrence is one integer that says how often a word occurs in one line.
+"""
 
 _VERSION = f"{RULES}/{sys.byteorder}/{array('I').itemsize}"
 
 
 class EncodedFeatures(msgspec.Struct, array_like=True, frozen=True):
-    """The readings of some lines, numbered from 0 in the order in which they were given."""
+    """The features of some lines, which are numbered from 0 in the order in which they were given."""
 
     version: str
     vocabulary: list[str]
     sizes: bytes
-    """How many occurrences each word has. These follow each other in the order of the vocabulary."""
+    """How many occurrences each word has, in the order of the vocabulary."""
     occurrences: bytes
     lengths: bytes
     marks: bytes
     days: list[tuple[int, int, int]]
 
     def postings(self, start: int) -> Iterator[tuple[str, list[int]]]:
-        """Each word with its occurrences. Line numbers are shifted, so that the first of these lines gets `start`."""
+        """Each word with its occurrences. `start` is added to each line number: the first line has number `start`."""
         shift, at = start << TF_BITS, 0
         occurrences = [occurrence + shift for occurrence in array("I", self.occurrences)]
         for word, size in zip(self.vocabulary, array("I", self.sizes), strict=True):
@@ -67,14 +70,17 @@ def pack(readings: Sequence[LineFeatures]) -> bytes:
 
 
 def unpack(packed: bytes, lines: int) -> EncodedFeatures:
-    """Decode the readings of `lines` lines. ValueError if they were made by other rules or for other lines."""
+    """Decode stored readings of `lines` lines.
+
+    Raises ValueError if the readings are damaged, or were made by other rules or for other lines.
+    """
     kept = _decode(packed)  # msgspec's errors are ValueErrors
     if kept.version != _VERSION or len(kept.marks) != lines or len(kept.lengths) != 2 * lines:
-        raise ValueError("these readings were made by other rules")
+        raise ValueError("this stored index data was made by other rules, or for another number of lines")
     sizes = array("I", kept.sizes)
     if len(sizes) != len(kept.vocabulary) or 4 * sum(sizes) != len(kept.occurrences):
-        raise ValueError("these readings are damaged")
+        raise ValueError("this stored index data is damaged: its columns have different lengths")
     numbers = chain((one >> TF_BITS for one in array("I", kept.occurrences)), (number for number, _, _ in kept.days))
     if not all(0 <= number < lines for number in numbers) or len(set(kept.vocabulary)) != len(sizes) or 0 in sizes:
-        raise ValueError("these readings are of other lines")
+        raise ValueError("this stored index data is damaged: a word occurs twice, or in no line, or in a missing line")
     return kept

@@ -1,6 +1,6 @@
 """Word lists of English: stop words, irregular forms, and a few everyday synonyms.
 
-Snowball stems regular endings only: it knows that "walked" is "walk", not that "went" is "go".
+The stemmer (Snowball) knows regular endings only: it turns "walked" into "walk", but not "went" into "go".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STOP = as_set(
 )
 
 HAN_STOP = frozenset("的了是在我你他她有和就不人都一上也很到说要去会着没看好这那吗呢吧啊什么怎哪谁几")
-"""Han characters that are mostly grammar. They still count inside a pair."""
+"""Han characters with a mostly grammatical use. They are not searched alone, only as part of a pair of characters."""
 
 _IRREGULAR = (
     "go went gone goes, buy bought, bring brought, think thought, teach taught, catch caught, seek sought,"

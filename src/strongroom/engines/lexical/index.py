@@ -1,7 +1,7 @@
-"""The inverted index of one shelf: which line holds which word, its neighbours in a session, and the days it mentions.
+"""The inverted index of one actor's namespace: the words of each line, its neighbours in a session, and its days.
 
-Incremental both ways: adding or removing a line costs its own words, never a rebuild. Lines are numbered as they come,
-but answers depend on counts and on the order (session, time, id) only, never on the numbers.
+Adding or removing a line changes the entries of its own words only, and never needs a rebuild. Lines are numbered as
+they come, but answers never depend on these numbers: only on counts and on the order (session, time, id).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NUMBER_BITS = 32 - TF_BITS
 _FIRST, _LAST = Millis(0), Millis(1 << 62)
 
 _WORD_BYTES = 200
-"""The RAM of a word that only one line holds: its text, its place in the table, its occurrence."""
+"""The RAM in bytes of a word that only one line contains: its text, its place in the table, and its occurrence."""
 
 
 class LexicalIndex:
-    """The index of one shelf's lines. A line's number is its place in `lines`."""
+    """The index of the lines of one actor's namespace. The number of a line is its position in `lines`."""
 
     def __init__(self) -> None:
         self.lines: list[Line | None] = []
@@ -36,9 +36,10 @@ class LexicalIndex:
         self.next = self._order.next
         self.session_lengths = self._order.lengths
         self.postings: dict[str, array[int] | int] = {}
-        """The occurrences of each word, in the order of lines: a line's number and the count in one (`TF_BITS`).
+        """The occurrences of each word, in the order of line numbers.
 
-        Half of all words occur once: those have a plain integer.
+        An occurrence is one integer: the line's number, and the word's count in that line in the low `TF_BITS` bits.
+        Half of all words occur in one line only: these have a plain integer instead of an array.
         """
         self._numbers: dict[LineId, int] = {}
         self.word_count = 0
@@ -52,10 +53,10 @@ class LexicalIndex:
             self.postings,
             self._numbers,
         )
-        """The columns that the kernel reads."""
+        """The columns that the compiled ranking (`_kernel.c`) reads."""
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
-        """The words of speakers' names, and how often each occurs."""
+        """The words of the speakers' names, and how many lines have each word in their speaker's name."""
         self._free_lines: list[int] = []
 
     @property
@@ -80,7 +81,7 @@ class LexicalIndex:
         self.calendar.add(number, line.time, reading.days)
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
-        """Add lines by their stored readings. ValueError, and nothing added, if those cannot be used."""
+        """Add lines by their stored features. If these cannot be used, raises ValueError and adds no line."""
         kept = unpack(readings, len(lines))
         start = len(self.lines)
         for word, occurrences in kept.postings(start):
@@ -136,15 +137,15 @@ class LexicalIndex:
     def line(self, number: int) -> Line:
         found = self.lines[number]
         if found is None:
-            raise LookupError("the index names a line that is gone")
+            raise LookupError("the index refers to a line that was removed from it")
         return found
 
     def numbers(self, names: Set[LineId]) -> set[int]:
-        """The numbers of those of the given lines that are in this index."""
+        """The numbers of the given lines. Ids that are not in this index are ignored."""
         return {self._numbers[name] for name in self._numbers.keys() & names}
 
     def is_speaker(self, names: frozenset[str]) -> bool:
-        """Whether one of the names is part of a speaker's name."""
+        """Whether one of the words in `names` is part of the name of a speaker in this index."""
         return not names.isdisjoint(self._speakers)
 
     def _count_speaker(self, author: str, count: int) -> None:
@@ -154,7 +155,7 @@ class LexicalIndex:
                 del self._speakers[word]
 
     def newest(self, k: int) -> Iterator[Line]:
-        """The newest `k` lines, and all that are as old as the last of these."""
+        """The newest `k` lines, and all other lines with the same time as the oldest of these."""
         return map(self.line, self.calendar.newest(k))
 
     def _numbered(self, line: Line, reading: LineFeatures) -> int:
@@ -171,15 +172,15 @@ class LexicalIndex:
 
 
 class Calendar:
-    """When lines were written, and which days they mention."""
+    """An index of lines by the time when they were written, and by the days that they mention."""
 
     def __init__(self) -> None:
         self._written: list[int] = []
-        """Time and number of every line in one integer: a tuple would take three times the room."""
+        """The time and number of every line, as one integer: a tuple would take three times the RAM."""
         self._spoken: dict[Days, array[int]] = {}
-        """The lines that mention the same days, in order."""
+        """For each range of days, the numbers of the lines that mention exactly this range, in order."""
         self._days: list[Days] = []
-        """All mentioned days, in order."""
+        """All ranges of days that lines mention, in order."""
         self._longest = 0
 
     def add(self, number: int, time: Millis, days: Iterable[Days]) -> None:
@@ -188,7 +189,10 @@ class Calendar:
             self._speak(number, one)
 
     def extend(self, start: int, lines: Sequence[Line], days: Iterable[tuple[int, Days]]) -> None:
-        """Add many lines, numbered from `start` on. Their `days` are numbered from 0."""
+        """Add many lines, which get the numbers from `start` on.
+
+        `days` are the days that the lines mention, each with a line number that counts from 0.
+        """
         self._written += [line.time << _NUMBER_BITS | number for number, line in enumerate(lines, start)]
         self._written.sort()  # two sorted runs: Timsort merges them in one pass
         for number, one in days:
@@ -212,12 +216,15 @@ class Calendar:
         _insert(held, number)
 
     def count(self, start: Millis, end: Millis) -> int:
-        """How many lines were written from `start` up to `end`."""
+        """How many lines were written at `start` or later, and before `end`."""
         first, last = self._between(start, end)
         return last - first
 
     def written(self, start: Millis, end: Millis, most: int) -> Iterable[int]:
-        """The newest `most` lines written from `start` up to `end`, and all as old as the last of them."""
+        """The numbers of the newest `most` lines that were written at `start` or later, and before `end`.
+
+        Lines with the same time as the oldest of them are returned too.
+        """
         first, last = self._between(start, end)
         if last - first > most:
             first = bisect_left(self._written, self._written[last - most] >> _NUMBER_BITS << _NUMBER_BITS)
@@ -227,13 +234,13 @@ class Calendar:
         return bisect_left(self._written, start << _NUMBER_BITS), bisect_left(self._written, end << _NUMBER_BITS)
 
     def spoken(self, days: Days) -> list[tuple[Days, Sequence[int]]]:
-        """The mentioned days that overlap with the given ones, in order, each with the lines that mention it."""
+        """The mentioned ranges of days that overlap with `days`, in order, each with the lines that mention it."""
         at = bisect_left(self._days, (days.first - self._longest,))
         end = bisect_left(self._days, (days.last + 1,))
         return [(one, self._spoken[one]) for one in self._days[at:end] if one.last >= days.first]
 
     def newest(self, k: int) -> Iterable[int]:
-        """The newest `k`, and all that are as old as the last of these."""
+        """The numbers of the newest `k` lines, and of all lines with the same time as the oldest of these."""
         return self.written(_FIRST, _LAST, k) if k > 0 else ()
 
 
@@ -242,7 +249,7 @@ def _numbers(written: Iterable[int]) -> list[int]:
 
 
 def _insert(held: array[int] | list[int], packed: int) -> None:
-    """Insert in order. New values are mostly the greatest."""
+    """Insert a value into a sorted list. Appending is tried first, because new values are mostly the greatest."""
     if not held or held[-1] < packed:
         held.append(packed)
     else:

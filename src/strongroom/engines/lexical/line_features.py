@@ -1,6 +1,6 @@
-"""The features of one line: its words, the days it mentions, and a few marks of its kind.
+"""The features of one line: its words, the days it mentions, and flags such as "is a question".
 
-A reading depends on its line alone, so it can be made once and stored (sealed) for later.
+The features depend on the line alone, so they can be extracted once and stored, sealed, for a later process.
 """
 
 from __future__ import annotations
@@ -17,16 +17,22 @@ from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
-"""The marks of a line, as bit flags. ONE_NAME and MORE_NAMES say how many capitalised words are inside it."""
+"""The flags of a line, one bit each, called its marks. ONE_NAME and MORE_NAMES count its capitalised words.
+
+A capitalised word at the beginning of a sentence is not counted.
+"""
 
 SORTS = 1 << 7
-"""The number of combinations of marks."""
+"""The number of possible combinations of marks (the flags above)."""
 
 ROLES = frozenset({"user", "assistant"})
-"""Authors that are roles, not names."""
+"""Authors that name a role in a conversation, not a person."""
 
 RULES = f"1/{VERSION}"
-"""The version of these rules, without which stored readings are not used. Change it with every change of a reading."""
+"""The version of these rules. Stored features of another version are not used.
+
+Raise the number with every change that gives a line other features.
+"""
 
 TF_LIMIT = 255
 LENGTH_LIMIT = 65_535
@@ -55,14 +61,14 @@ _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+")
 
 
 class Days(NamedTuple):
-    """A range of days, both ends included, as ordinals of the calendar."""
+    """A range of days, first and last included, as numbers of `date.toordinal()`."""
 
     first: int
     last: int
 
 
 class LineFeatures(NamedTuple):
-    """The reading of one line."""
+    """The features of one line: its word counts, its length in words, its flags, and the days it mentions."""
 
     counts: dict[str, int]
     length: int
@@ -71,7 +77,10 @@ class LineFeatures(NamedTuple):
 
 
 def extract(line: Line, known: Known | None = None) -> LineFeatures:
-    """Read a line. The words of its author's name count as its own, so that "what did Ana say" finds Ana's lines."""
+    """Extract the features of a line.
+
+    The words of its author's name are added to its own words, so that "what did Ana say" finds Ana's lines.
+    """
     found = words(line.text, known)
     if line.author and line.author.lower() not in ROLES:
         found += words(line.author)
@@ -84,7 +93,7 @@ def extract(line: Line, known: Known | None = None) -> LineFeatures:
 
 
 def speaker_words(author: str) -> Sequence[str]:
-    """The words of a speaker's name. Empty for a role."""
+    """The words of a speaker's name. Empty if the author is a role, such as `user`."""
     author = author.lower()
     return () if author in ROLES else author.split()
 

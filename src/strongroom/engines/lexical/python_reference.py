@@ -1,10 +1,10 @@
-"""The ranking in plain Python: to be read beside `_kernel.c`, and used where that could not be compiled.
+"""The ranking in plain Python, which explains `_kernel.c` and replaces it if that file could not be compiled.
 
-Both take the same steps and add in the same order, so that scores differ by rounding at most; a property test compares
-them. This one is written to be read, not to be fast.
+The Python code and the C code take the same steps and add in the same order, so their scores differ by rounding at
+most. A property test compares the scores. The Python code is written to be read, not to be fast.
 
-The first pass takes every line that holds a word or has to do with the days meant. The second pass weighs all signals
-of the best of these and of their neighbours.
+The first pass scores every line that contains a word of the question or has to do with its days. The second pass adds
+up all signals for the best lines of the first pass and for their neighbours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from strongroom.engines.lexical.term_weights import BASE, SLOPE, TOP, Term, Term
 def rank(
     question: Question, terms: Terms, indexes: Sequence[LexicalIndex], without: Sequence[Collection[int]]
 ) -> list[Ranked]:
-    """The shortlist of these indexes with scores, except for each index's line numbers in `without`."""
+    """The best lines of all these indexes, with scores.
+
+    `without` has the numbers of the excluded lines, for each index.
+    """
     shelves = [_Shelf(index, terms, place) for place, index in enumerate(indexes)]
     session_mass = 0.0
     for bit, term in enumerate(terms.words):
@@ -47,21 +50,21 @@ def rank(
 
 
 class _Shelf:
-    """The sums of one index's lines and sessions. A line that holds all terms has a share of about 1.
+    """The sums of scores for the lines and sessions of one index.
 
-    BM25 gives a text `top * n / (n - 1 + once)` for a word that it holds `n` times, where `once` depends on its length.
-    Mostly `n` is 1: so the tops of all words are added up, and divided by `once` at the end.
+    BM25 gives a text `top * n / (n - 1 + once)` for a word that occurs `n` times in it. `once` depends on the length of
+    the text. Mostly `n` is 1, so the tops of all words are added up first and divided by `once` at the end.
     """
 
     def __init__(self, index: LexicalIndex, terms: Terms, place: int) -> None:
         self.index = index
         self.first: dict[int, float] = {}
-        """The score of match and session for each line that was found."""
+        """The score of the first pass for each line that was found: the signals MATCH and SESSION."""
         self._terms = terms
         self._place = place
         self._tops: dict[int, float] = {}
         self._held: dict[int, int] = {}
-        """The words that each line holds, a bit for each."""
+        """The words of the question that each line contains, one bit for each word."""
         self._session_tops: dict[int, float] = {}
         self._session_worth: dict[int, float] = {}
         self._days = terms.days_of(place, index)
@@ -70,7 +73,10 @@ class _Shelf:
         self._session_slope = SLOPE / terms.size.session_length
 
     def add_word(self, term: Term, bit: int) -> Counter[int]:
-        """Score the lines that hold a word; for a common word only those found before. Returns counts per session."""
+        """Score the lines that contain a word, and return how often the word occurs in each session.
+
+        For a common word, only lines that a rarer word has found already are scored and counted.
+        """
         sessions = Counter[int]()
         top = term.rarity * TOP
         for packed in term.places[self._place]:
@@ -85,13 +91,13 @@ class _Shelf:
         return sessions
 
     def add_to_sessions(self, session_rarity: float, counts: Counter[int]) -> None:
-        """Add a word to the sessions that hold it, with its counts."""
+        """Score the sessions that contain a word. `counts` says how often the word occurs in each session."""
         for session, count in counts.items():
             worth = session_rarity * TOP * _times(self._session_once(session), count)
             self._session_tops[session] = self._session_tops.get(session, 0.0) + worth
 
     def look_first(self, session_mass: float) -> None:
-        """Compute the scores of match and session, after all words were added."""
+        """Compute the scores of the first pass (MATCH and SESSION), after all words were added."""
         sessions, strongest = self.index.sessions, dict[int, float]()
         for number, strength in self._days.items():
             strongest[sessions[number]] = max(strongest.get(sessions[number], 0.0), strength)
@@ -103,7 +109,7 @@ class _Shelf:
         self.first = {number: self._first_of(number) for number in self._tops.keys() | self._days.keys()}
 
     def shortlist(self, least: float) -> set[int]:
-        """The lines with at least this first score, and their neighbours."""
+        """The lines with a score of at least `least` in the first pass, and their neighbours."""
         chosen = {number for number, value in self.first.items() if value >= least}
         near = {column[number] for number in chosen for column in (self.index.previous, self.index.next)}
         return chosen | near - {NOBODY}
@@ -129,7 +135,7 @@ class _Shelf:
         return share + self._days_rarity * self._days.get(number, 0.0)
 
     def _context_of(self, number: int) -> float:
-        """The sum of the rarities of words and days that a line and its neighbours hold between them."""
+        """The sum of the rarities of all words and days that occur in a line or in its neighbours."""
         around = (number, self.index.previous[number], self.index.next[number])
         held = 0
         for one in around:
@@ -145,5 +151,5 @@ class _Shelf:
 
 
 def _times(once: float, count: int) -> float:
-    """The BM25 factor of a word that a text holds `count` times instead of once."""
+    """The factor by which BM25 weighs a word that occurs `count` times in a text, relative to one occurrence."""
     return count * once / (count - 1 + once)

@@ -26,12 +26,12 @@ class Question(msgspec.Struct, frozen=True):
     """A query, parsed."""
 
     words: tuple[str, ...]
-    """Each word once, without the time words."""
+    """Each word of the query once, without the words that name a time."""
     names: frozenset[str]
-    """The query's plain words, to match speakers' names."""
+    """The query's words in lower case, not stemmed, to compare them with speakers' names."""
     windows: tuple[Days, ...]
     offset: int
-    """Milliseconds that the asker's clock is east of Greenwich."""
+    """The difference of the asker's time zone from UTC, in milliseconds, positive to the east."""
     now: Millis
     asks_when: bool
     asks_how_many: bool
@@ -58,7 +58,10 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def _asks(text: str, form: re.Pattern[str], *clues: str) -> bool:
-    """Whether a text has a form. An ASCII text without any of the clues cannot, and testing those is quicker."""
+    """Whether a text matches a pattern.
+
+    The `clues` are tested first, because this is quicker: an ASCII text that contains none of them cannot match.
+    """
     for clue in clues:
         if clue in text:
             return form.search(text) is not None
@@ -66,13 +69,16 @@ def _asks(text: str, form: re.Pattern[str], *clues: str) -> bool:
 
 
 def _sought(query: str) -> tuple[str, ...]:
-    """The words to look for, each once. Words about remembering itself are left out if others remain."""
+    """The words to look for, each once.
+
+    Words about remembering itself, such as "remind", are left out if the query has other words.
+    """
     found = dict.fromkeys(words(query))
     return tuple([word for word in found if word not in _ABOUT_RECALL]) or tuple(found)
 
 
 def _without(text: str, spans: list[Span]) -> str:
-    """The text with the time words blanked out: days answer those, not lines that use the same words."""
+    """The text with spaces in place of the time words, because these are matched by days and not as words."""
     for span in spans:
         text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
     return text

@@ -1,7 +1,8 @@
-"""Finds the lines that answer best: compiled where possible, else in Python, with the same answer.
+"""Finds the lines that answer a question best, with compiled code if it could be built, and otherwise in Python.
 
-The kernel (`_kernel.c`, ADR 0030) does the work of `python_reference` for all shelves in one call, many times as fast.
-It knows lines by their numbers only; signals of the line itself are added here.
+The compiled code (`_kernel.c`, the kernel, ADR 0030) does the work of `python_reference` for all indexes in one call.
+Its answer is the same, and it is many times as fast. The kernel knows only the numbers of lines, so the signals that
+need the line itself, such as its speaker, are added here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from strongroom.model import Line, LineId
 
 _Found = tuple[list[tuple[int, int, float]], bool, bool]
 kernel: Callable[..., _Found | None] | None = None
-"""The compiled ranking; None where it could not be built."""
+"""The compiled ranking, or None if it could not be built."""
 try:
     from strongroom.engines.lexical import _kernel
 
@@ -31,7 +32,10 @@ _NO_DAYS: Mapping[int, float] = {}
 
 
 class SearchResult(NamedTuple):
-    """Lines that answer, and what was left out: lines with only common words (pruned), or the commonest words (cut)."""
+    """The lines that were found, and whether the search skipped something to be fast.
+
+    `is_pruned`: lines that contain only common words were skipped. `is_cut`: the commonest words were skipped.
+    """
 
     lines: list[Ranked]
     is_pruned: bool
@@ -47,9 +51,9 @@ def best(
     pruned: bool = True,
     cut: bool = True,
 ) -> SearchResult | None:
-    """The lines of these indexes that may be among the best `k`, and perhaps some more.
+    """All lines of these indexes that may be among the best `k`, and perhaps some more lines.
 
-    Lines in `without` are excluded. None if no line has to do with the question.
+    Lines in `without` are excluded. Returns None if no line contains a word of the question or has to do with its days.
     """
     size = Size.of(indexes)
     limits = size.limits(pruned=pruned, cut=cut)
@@ -85,7 +89,7 @@ def best(
 def _numbers(
     question: Question, size: Size, when: WhenTerm | None, indexes: Sequence[LexicalIndex]
 ) -> tuple[float, ...]:
-    """The numbers of a question, in the order in which the kernel reads them."""
+    """The weights, sizes and rarities that the kernel needs for a question, in the order in which it reads them."""
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
     return (
         term_weights.BASE,
@@ -108,12 +112,15 @@ def _numbers(
 def _ranked(
     question: Question, indexes: Sequence[LexicalIndex], found: Sequence[tuple[int, int, float]]
 ) -> list[Ranked]:
-    """The lines that the kernel found, by index and number, with the signals of the line itself added to each score."""
+    """The lines that the kernel found, with the signals of the line itself added to each score.
+
+    Each entry of `found` is the position of an index, the number of a line in it, and the kernel's score.
+    """
     lines: list[tuple[Line, int]] = []
     for place, number, _ in found:
         line = indexes[place].lines[number]
         if line is None:
-            raise LookupError("the kernel names a line that is gone")
+            raise LookupError("the kernel refers to a line that was removed from the index")
         lines.append((line, indexes[place].lengths[number]))
     own = signals.of_lines(lines, question)
     return [Ranked(line, score + more) for (line, _), (_, _, score), more in zip(lines, found, own, strict=True)]

@@ -1,4 +1,4 @@
-"""The sessions of a shelf's lines, and the order of lines in each."""
+"""The sessions of the lines in one index, and the order of the lines in each session."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from itertools import repeat
 from strongroom.model import Line, LineId, Millis
 
 NOBODY = -1
-"""The neighbour of a line that has none on that side."""
+"""Stands for the missing neighbour of the first or the last line of a session."""
 
 
 class SessionOrder:
-    """The sessions of an index, given its lines and their lengths. A line without one is a session of its own."""
+    """The sessions of the lines in one index. A line that names no session is a session of its own."""
 
     def __init__(self, lines: list[Line | None], line_lengths: array[int]) -> None:
         self.sessions = array("I")
         self.previous = array("i")
         self.next = array("i")
         self.lengths = array("I")
-        """The total words of each session."""
+        """The number of words in all lines of each session."""
         self.free: list[int] = []
-        """Numbers of ended sessions, to be reused."""
+        """The numbers of sessions without lines, which new sessions get."""
         self._lines = lines
         self._line_lengths = line_lengths
         self._named: dict[str, int] = {}
         self._members: dict[int, list[int]] = {}
 
     def make_room(self, count: int) -> None:
-        """Extend the columns for so many more lines."""
+        """Extend the columns by `count` lines."""
         for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
             column.extend(repeat(value, count))
 
@@ -74,7 +74,10 @@ class SessionOrder:
         return session
 
     def _place(self, number: int, members: list[int]) -> int:
-        """The position of a line in its session. Lines mostly come oldest first, pages of them newest first."""
+        """The position of a line in its session. Both ends are tried first, because most lines belong there.
+
+        New lines come oldest first, and pages of stored lines come newest page first.
+        """
         own = self._moment(number)
         if not members or own < self._moment(members[0]):
             return 0
@@ -85,7 +88,7 @@ class SessionOrder:
     def _moment(self, number: int) -> tuple[Millis, LineId]:
         line = self._lines[number]
         if line is None:
-            raise LookupError("a session names a line that is gone")
+            raise LookupError("a session refers to a line that was removed from the index")
         return line.time, line.id
 
     def _link(self, before: int, after: int) -> None:

@@ -1,9 +1,10 @@
-"""The signals: what speaks for a line, each as a number with its weight in the sum.
+"""The signals: the reasons for and against a line, each a number with a weight. A line's score is their weighted sum.
 
-The weights were fitted on LongMemEval (MIT licence) alone, except for `speaker` and `latest`, which are round values,
-and `date`, which was chosen with all development sets in view (docs/recall.md). All signals are independent of scale: a
-score means the same on a shelf of any size. They are grouped by what they look at, so that each is computed as rarely
-as possible.
+Most weights were fitted on LongMemEval (MIT licence) alone. The weights of `speaker` and `latest` are round values, and
+that of `date` was chosen with all development sets in view (docs/recall.md).
+
+The signals do not depend on the number of lines, so a score means the same in a namespace of any size. They are grouped
+by the data that they need, so that each signal is computed as rarely as possible.
 """
 
 from __future__ import annotations
@@ -15,39 +16,42 @@ from strongroom.engines.lexical import line_features
 from strongroom.engines.lexical.query import Question
 from strongroom.model import Line
 
-# Signals of matching, as shares of everything that was looked for. `python_reference` computes them.
+# Signals of matching: the matched share of all words and days that were looked for. `python_reference` computes them.
 
 MATCH = 4.42
-"""The line contains the words of the query (BM25): the main signal."""
+"""The weight of the main signal: the line contains the words of the query (BM25)."""
 
 CONTEXT = 1.40
-"""The line and its two neighbours together contain those words: an answer often omits what its question named."""
+"""The weight of this signal: the line and its two neighbours together contain the words of the query.
+
+An answer often leaves out the words that the question before it contained.
+"""
 
 SESSION = 2.53
-"""The conversation as a whole is about those words."""
+"""The weight of this signal: the session of the line, as a whole, contains the words of the query."""
 
 QUESTION_BEFORE = 1.35
-"""The line before is a question with those words, so this line is likely to be the answer."""
+"""The weight of this signal: the line before is a question with the words of the query, so this line may answer it."""
 
 DATE = 2.5
-"""The line mentions the days that were asked for, or was written on them, whatever else it contains."""
+"""The weight of this signal: the line mentions the days that the query asks for, or was written on those days."""
 
 
-# Signals of a line's marks: the same for all lines with the same marks.
+# Signals of a line's marks (the flags in `line_features`). All lines with the same marks get the same value.
 
 
 def asks(marks: int, question: Question) -> float:  # noqa: ARG001
-    """A question is not an answer."""
+    """The line is a question. This counts against the line, because a question is not an answer."""
     return float(marks & line_features.ASKS != 0)
 
 
 def assistant(marks: int, question: Question) -> float:  # noqa: ARG001
-    """People mostly want to recall what they said, not the long replies they got."""
+    """An assistant wrote the line. This counts against the line: people mostly want to recall their own words."""
     return float(marks & line_features.ASSISTANT != 0)
 
 
 def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
-    """People speak about themselves in the first person; small talk and advice do not."""
+    """The line contains a first-person pronoun, so it probably says something about the speaker."""
     return float(marks & line_features.SPEAKS_OF_SELF != 0)
 
 
@@ -82,7 +86,10 @@ OF_MARKS: tuple[tuple[Callable[[int, Question], float], float], ...] = (
 
 
 def substance(length: int) -> float:
-    """The length of a line, up to a limit: a longer line says more, but BM25 alone prefers the shortest."""
+    """A value that grows with the length of a line, up to a limit.
+
+    A longer line says more, but BM25 alone prefers the shortest line.
+    """
     return min(math.log1p(length), _LONG_ENOUGH)
 
 
@@ -92,7 +99,7 @@ def speaker(line: Line, question: Question) -> float:
 
 
 def latest(line: Line, question: Question) -> float:
-    """The query asks for the last time that something happened: of equal matches, the newer one."""
+    """The query asks for the last time that something happened. A newer line gets a higher value."""
     if not question.asks_latest:
         return 0.0
     return 1 / (1 + max(question.now - line.time, 0) / _MONTH)
@@ -102,12 +109,15 @@ SUBSTANCE, SPEAKER, LATEST = 0.95, 1.0, 1.0
 _MONTH = 30 * 86_400_000
 _LONG_ENOUGH = math.log(30)
 SUBSTANCES = tuple(SUBSTANCE * substance(length) for length in range(30))
-"""The weight of a line's length. Longer lines get the last value."""
+"""The weighted `substance` of each length from 0 words on. Longer lines get the last value."""
 _OF_MARKS: dict[tuple[bool, bool, bool], Sequence[float]] = {}
 
 
 def of_marks(question: Question) -> Sequence[float]:
-    """The sum of all mark signals for each combination of marks. It depends on what the question asks for only."""
+    """For each combination of marks, the sum of all signals that depend on marks.
+
+    The sums are cached, because they depend only on the kind of answer that the question asks for.
+    """
     asked = question.asks_when, question.asks_how_many, question.asks_name
     known = _OF_MARKS.get(asked)
     if known is None:
@@ -119,17 +129,17 @@ def of_marks(question: Question) -> Sequence[float]:
 
 
 def substance_of(length: int) -> float:
-    """The weight of a line's length."""
+    """The weighted `substance` of a line with this length."""
     return SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
 
 
 def of_lines(lines: Iterable[tuple[Line, int]], question: Question) -> list[float]:
-    """All signals of each line, with its length, weighed."""
+    """For each line, given with its length, the weighted sum of the signals that need the line itself."""
     return [of_line(line, length, question) for line, length in lines]
 
 
 def of_line(line: Line, length: int, question: Question) -> float:
-    """The sum of all signals of one line."""
+    """The weighted sum of the signals that need the line itself: its length, its speaker and its time."""
     known = substance_of(length)
     if line.author:
         known += SPEAKER * speaker(line, question)

@@ -1,7 +1,7 @@
-"""The weights of a question's terms: each word, and the days it means, by their rarity among the lines given.
+"""The weights of a question's terms (its words, and the days it means) by their rarity among the lines given.
 
-The days count as one more word that a line holds or not. So a question of common words and rare days is decided by the
-days, and the reverse, without a rule for either.
+All the days of a question count like one more word. If few lines have to do with these days, the days weigh more than
+common words; if many lines do, rare words weigh more. No separate rule is needed for either case.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ from strongroom.engines.lexical.query import Question
 from strongroom.model import Millis
 
 NEAR = 3
-"""Days by which a line may miss the days asked for and still be considered."""
+"""How many days before or after the days asked for a line's days may be, to be still considered."""
 
 ENOUGH = 1000
-"""Once so many lines hold the rarer words, lines that hold only commoner ones are left out."""
+"""Once this many lines contain the rarer words of a question, lines with only its commoner words are left out."""
 
 SURELY = 200
-"""On small shelves a twentieth of the lines is enough, but at least this many."""
+"""The least value that replaces `ENOUGH` for few lines, where otherwise a twentieth of the lines is enough."""
 
 THEN = 1000
-"""Of the lines written on the days asked for, so many of the newest count even without any of the words."""
+"""How many of the lines written on the days asked for count without any word of the question: the newest ones."""
 
 WRITTEN_THEN = 0.9
-"""The weight of a line written on the days asked for, relative to one that mentions them."""
+"""The weight of a line written on the days asked for, relative to a line that mentions these days."""
 
 NEARLY = 0.3
-"""The weight of a line that mentions a day just outside; it falls with the distance."""
+"""The weight of a line that mentions a day next to the days asked for. The weight falls with the distance."""
 
 MOST_WORDS = 100
-"""In a longer query only the rarest words count: real questions are shorter, and each word costs a lookup."""
+"""How many words of a query count at most: the rarest ones.
+
+Real questions have fewer words, and each word costs a lookup.
+"""
 
 SHORTLIST = 100
-"""How many of the best lines, over all shelves, are scored a second time, together with their neighbours."""
+"""How many of the best lines, over all indexes, are scored a second time, together with their neighbours."""
 
-# BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word it holds `n` times.
+# BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word that occurs `n` times.
 _K1, _B = 1.2, 0.75
 BASE = 1 + _K1 * (1 - _B)
 SLOPE = _K1 * _B
@@ -54,7 +57,7 @@ _WEEK, _MONTHS = 7, 62
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The size of the indexes given; every statistic is relative to this."""
+    """The number and the average length of the lines and sessions in the indexes given."""
 
     lines: int
     sessions: int
@@ -71,21 +74,26 @@ class Size(msgspec.Struct, frozen=True):
         return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
 
     def limits(self, *, pruned: bool, cut: bool) -> tuple[int, int]:
-        """How many lines make later words common, and how many lines may hold a word at most."""
+        """Two limits on the words that are looked up, as (enough, most).
+
+        Once `enough` lines contain the rarer words, all other words are common. A word in more than `most` lines is
+        left out.
+        """
         enough = min(max(self.lines // 20, SURELY), ENOUGH)
         most = max(enough, self.lines // 2) if cut else self.lines
         return enough if pruned else self.lines * MOST_WORDS, most
 
 
 def rarity(total: int, holding: int) -> float:
-    """Inverse document frequency, as in BM25: how much a word in a line (or session) says about the subject."""
+    """The inverse document frequency of BM25: the weight of a word in `holding` of `total` lines (or sessions)."""
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 
 class Term(NamedTuple):
     """One word looked for, and its occurrences in each index.
 
-    A `common` word finds no lines of its own, because enough hold a rarer one. It only adds to lines found by others.
+    A `common` word only adds to the scores of lines that contain a rarer word. It finds no further lines, because
+    enough lines contain a rarer word.
     """
 
     rarity: float
@@ -94,7 +102,7 @@ class Term(NamedTuple):
 
 
 class WhenTerm(msgspec.Struct, frozen=True):
-    """The days looked for, as a term."""
+    """The days that a question means, weighed like one more word."""
 
     rarity: float
     session_rarity: float
@@ -103,12 +111,13 @@ class WhenTerm(msgspec.Struct, frozen=True):
     def strengths(self, index: LexicalIndex, matched: Callable[[], Iterable[int]]) -> dict[int, float]:
         """How well each line fits the days asked for, by the days it mentions or the day on which it was written.
 
-        If many lines were written in that time, only the newest count, and those that also match a word.
+        If many lines were written on those days, only the newest of these lines count, and the ones that also match a
+        word.
         """
         found: dict[int, float] = {}
         for window in self.windows:
             then = set(index.calendar.written(window.start, window.end, THEN))
-            if len(then) >= THEN:  # otherwise these are all that were written then
+            if len(then) >= THEN:  # otherwise `then` has all lines that were written on these days
                 then.update([one for one in matched() if window.start <= index.line(one).time < window.end])
             _strengthen(found, then, window.weight * WRITTEN_THEN)
             for days, lines in index.calendar.spoken(window.near):
@@ -117,14 +126,14 @@ class WhenTerm(msgspec.Struct, frozen=True):
 
 
 def _strengthen(found: dict[int, float], lines: Iterable[int], strength: float) -> None:
-    """Raise lines to a strength; stronger ones stay."""
+    """Set the strength of lines, except for lines that have a higher strength already."""
     for number in lines:
         if found.get(number, 0.0) < strength:
             found[number] = strength
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Days that a question means: as days, and as the moments between which a line was written on them."""
+    """A range of days that a question means, and the moments at which the range begins and ends."""
 
     days: Days
     start: Millis
@@ -140,23 +149,23 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """The weight of a window: full for a week or less, lower for a month or two, lowest for longer."""
+        """The weight of these days: 1 for a week or less, lower for up to two months, and lowest for a longer time."""
         days = self.days.last - self.days.first + 1
         return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """Everything that a question looks for."""
+    """The words and days that a question looks for, with their weights."""
 
     words: list[Term]
     when: WhenTerm | None
     size: Size
     mass: float
-    """The sum of all rarities."""
+    """The sum of the rarities of all words and of the days."""
     is_pruned: bool
-    """Whether lines that hold only common words are left out."""
+    """Whether lines that contain only common words are left out."""
     is_cut: bool
-    """Whether words that most lines hold are left out."""
+    """Whether words that most lines contain are left out."""
 
     @classmethod
     def of(
@@ -167,7 +176,7 @@ class Terms(msgspec.Struct, frozen=True):
         limits: tuple[int, int],
         when: WhenTerm | None,
     ) -> Terms | None:
-        """The terms of a question; None if no line can answer it. `limits` are those of `Size.limits`."""
+        """The terms of a question, or None if no line contains a term. `limits` is the result of `Size.limits`."""
         words, is_cut = word_terms(question, indexes, size, *limits)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
@@ -176,16 +185,16 @@ class Terms(msgspec.Struct, frozen=True):
         return cls(words, when, size, mass, bool(words) and words[-1].common, is_cut)
 
     def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:
-        """The strength of the days looked for in each line of the index at this place."""
+        """How well each line of `index` fits the days looked for. `place` is the position of `index` in the list."""
         return self.when.strengths(index, lambda: _lines_with(self.words, place)) if self.when is not None else {}
 
 
 def days_in(
     question: Question, indexes: Sequence[LexicalIndex], size: Size, limits: tuple[int, int], when: WhenTerm
 ) -> list[dict[int, float]]:
-    """The strength of the days looked for in each line, for each index.
+    """For each index, how well each line fits the days looked for.
 
-    The words are looked up only where so many lines were written on the days that not all of them count.
+    The words are looked up only if more lines were written on these days than count without a word.
     """
     words = cache(lambda: word_terms(question, indexes, size, *limits)[0])
 
@@ -196,16 +205,17 @@ def days_in(
 
 
 def _lines_with(words: Iterable[Term], place: int) -> Iterator[int]:
-    """The lines of one index that a word found."""
+    """The numbers of the lines in one index that contain a word which is not common."""
     return (packed >> TF_BITS for word in words if not word.common for packed in word.places[place])
 
 
 def word_terms(
     question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int, most: int
 ) -> tuple[list[Term], bool]:
-    """The question's words that any line holds, rarest first, and whether some that most lines hold were left out.
+    """The question's words that occur in any line, rarest first, and whether very frequent words were left out.
 
-    Words after `enough` lines are common. A word that more than `most` hold is left out, except if all words are.
+    Once `enough` lines contain the words so far, all further words are marked as common. Words that occur in more than
+    `most` lines are left out. If every word does, all words are kept.
     """
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     tables = [index.postings for index in indexes]
@@ -228,7 +238,7 @@ def word_terms(
 
 
 def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
-    """The days that the question means as a term, or None if no line has to do with them."""
+    """The days that the question means, as a term. None if no line mentions these days or was written on them."""
     if not question.windows:
         return None
     windows = tuple(Window.of(days, question.offset) for days in question.windows)
@@ -246,9 +256,12 @@ def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -
 
 
 def _overlap(window: Days, days: Days) -> float:
-    """How well the days that a line mentions answer those asked for: best if all inside, worst for a near miss."""
+    """How well the days that a line mentions fit the days asked for, as a number from 0 to 1.
+
+    The value is 1 if all of the line's days are among the days asked for, and lowest if its days are only near them.
+    """
     shared = min(window.last, days.last) - max(window.first, days.first) + 1
     if shared <= 0:
         return NEARLY / (1 - shared)
-    # The cube root: a trip of five days still answers well for one of them, "in summer" badly.
+    # The cube root, because a trip of five days still fits one of these days well, but "in summer" fits a day badly.
     return math.cbrt(shared / (days.last - days.first + 1))

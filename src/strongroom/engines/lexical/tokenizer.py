@@ -1,8 +1,9 @@
-"""The tokenizer: from text to the words that are matched. Pure; the same for lines and queries.
+"""The tokenizer: splits a text into the words that are matched. The rules are the same for lines and queries.
 
-Latin words are lowercased, freed of stop words, and stemmed. Scripts without spaces give pairs of characters and single
-Han characters, so that any two-character word is found without a dictionary. A mix of letters with digits or
-punctuation (an address, a path, a name in code) counts whole and in its parts.
+- Latin words are lowercased and stemmed, and stop words are left out.
+- Scripts without spaces give pairs of characters and single Han characters. So any word of two characters is found
+  without a dictionary.
+- A mix of letters with digits or punctuation, such as an address or a path, is matched whole and by its parts.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from strongroom.engines.lexical.english_forms import BASE, HAN_STOP, STOP, SYNON
 from strongroom.text import UNSPACED
 
 VERSION = f"2/{version('PyStemmer')}"
-"""The version of these rules and of the stemmer. Readings of another version are not used."""
+"""The version of these rules and of the stemmer. Stored words of another version are not used."""
 
 WHOLE_LIMIT = 80
-"""A longer run of characters (a data URL, a key) counts by its parts only."""
+"""A run of more characters without a space, such as a data URL or a key, is matched by its parts only."""
 
 _UNSPACED = f"{UNSPACED}\U00020000-\U0003134f"
 _RUNS = re.compile(f"[{_UNSPACED}]+|[^\\s{_UNSPACED}]+")
@@ -39,14 +40,14 @@ _stem = Stemmer.Stemmer("english", 0).stemWord
 
 
 Known = dict[str, tuple[str, ...]]
-"""A cache of runs, used while many lines are read at once.
+"""A cache of the words of each run of characters, used while many lines are tokenized at once.
 
-It is dropped afterwards: a forgotten line must not live on in a cache of words.
+The cache is dropped afterwards, because the words of a forgotten line must not stay in RAM.
 """
 
 
 def words(text: str, known: Known | None = None) -> list[str]:
-    """The words of a text, in order and repeated. A text of stop words alone gives those."""
+    """The words of a text, in order and with repetitions. A text of stop words only gives these stop words."""
     if text.isascii():
         runs = text.split()
     else:
@@ -68,7 +69,7 @@ def _known_words(run: str, known: Known) -> tuple[str, ...]:
 
 
 def _words_of(run: str) -> Iterable[str]:
-    """The words of a run between two spaces, or of a stretch of a script without spaces."""
+    """The words of a run of characters: the text between two spaces, or in one script that has no spaces."""
     word = run if run.isalpha() else run.strip(_EDGES)
     if word.isascii():
         if word.isalpha() and (word.islower() or _plain(word)):
@@ -81,24 +82,24 @@ def _words_of(run: str) -> Iterable[str]:
 
 
 def _folded(text: str) -> str:
-    """The text in one width and without accents, so that "cafe" finds "café"."""
+    """The text without accents, and with normal characters for full-width ones, so that "cafe" finds "café"."""
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFKC", bare).replace("’", "'")
 
 
 def _plain(word: str) -> bool:
-    """Whether a word is written as an ordinary one, not as a name in code such as camelCase."""
+    """Whether a word is written like an ordinary word, and not like a name in code such as camelCase."""
     return word.islower() or word.istitle() or word.isupper()
 
 
 def _base(word: str) -> str:
-    """A word's base form."""
+    """The base form of a word: its stem, after irregular forms and synonyms were replaced."""
     base = BASE.get(word, word)
     return _stem(SYNONYM.get(base, base))  # type: ignore[no-any-return]
 
 
 def _pairs(run: str) -> Iterator[str]:
-    """Every pair of neighbours, and every single character except for kana and those that are mostly grammar."""
+    """Every pair of neighbouring characters, and every single one except kana and mostly grammatical characters."""
     if len(run) == 1:
         yield run
         return
@@ -110,11 +111,11 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _compound(word: str) -> Iterator[str]:
-    """The words of a contraction, or of an identifier: whole and in parts."""
+    """The words of a contraction such as "don't", or of an identifier: the whole and its parts."""
     lowered = word.lower()
     contracted = _CONTRACTED.fullmatch(lowered)
     if contracted:
-        # Without what only shortens a verb: "I'll" is not "ill". "Don't" and "o'clock" stay one word.
+        # A shortened verb after the apostrophe is left out: "I'll" is not "ill". "Don't" and "o'clock" stay one word.
         plain = contracted[1] if contracted[2] in _SHORTENED else contracted[1] + contracted[2]
         if plain not in STOP:
             yield _base(plain)

@@ -1,7 +1,9 @@
-"""The memory service: the only path from a cap to a line.
+"""The memory service: the only code through which the holder of a cap can reach a line.
 
-`replica` follows an open vault, `decision_recorder` asks the gate and records its decisions, the modules of `ops` carry
-out the operations, and `interface` is the API for callers.
+- `interface` is the API for callers.
+- `decision_recorder` asks the gate, and records its decisions in the log.
+- The modules of `ops` carry out the operations.
+- `replica` holds the state of an open vault in this process, and keeps it current.
 """
 
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder, system_clock

@@ -1,4 +1,4 @@
-"""Memory: the API for callers, bound to one cap, the same for a vault in this process and on a server."""
+"""Memory: the API for callers, bound to one cap. It is the same for a vault in this process and on a server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, 
 class Memory(DocumentMethods):
     """One actor's memory, as far as one cap allows. Thread-safe and cheap to make.
 
-    No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; by default
-    all of the cap's namespaces are meant. Every call is logged before it answers. If that fails, it raises
-    AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
+    The cap names the actor, so no argument does. By default a call covers all namespaces of the cap. A namespace
+    outside the cap raises CapNamespaceDenied, whether or not that namespace exists.
+
+    Every call is logged before it answers. If the log entry cannot be written, the call raises AuditUnavailable and
+    answers nothing. A write has been stored as a whole in that case, or not at all.
     """
 
     def with_cap(self, token: str) -> Memory:
-        """The memory under another cap in the same place, over the same connections, which closing it leaves open."""
+        """The memory that another cap for the same vault gives, over the same connections.
+
+        Closing the new memory leaves these connections open.
+        """
         return Memory(self._door.with_cap(token))
 
     def put(
@@ -44,11 +49,12 @@ class Memory(DocumentMethods):
         expires: datetime | None = None,
         turn: str = "",
     ) -> Receipt:
-        """Remember one line. Durable when it returns. Idempotent for a line with an id of its own.
+        """Remember one line. The line is durable when the call returns.
 
-        `tags` (at most 16) and `meta` (a JSON object of at most 2 KiB) are yours to filter by. From `expires` on the
-        line is not recalled, and it is forgotten soon after. `turn` names the turn of a conversation that it belongs
-        to.
+        If you give an `id`, you can send the call again: the line is stored once. `tags` (at most 16) and `meta` (a
+        JSON object of at most 2 KiB) are your own data, by which you can filter lines later. From `expires` on, the
+        line is not recalled, and soon after it is forgotten. `turn` names the turn of a conversation to which the line
+        belongs.
         """
         line = NewLine(
             text=text,
@@ -66,26 +72,30 @@ class Memory(DocumentMethods):
         return self._door.call(api.Put(lines=(line,))).receipts[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
-        """Remember up to 256 lines, all or none."""
+        """Remember up to 256 lines. Either all of them are stored, or none."""
         # Copied once: the gate must check the same values that are written.
         copies = tuple([_copied(line) for line in lines])
         return list(self._door.call(api.Put(lines=copies)).receipts)
 
     def inbox(self) -> str:
-        """The public key to seal lines to (`strongroom.crypto.inbox.seal`) while the vault is out of reach."""
+        """The vault's public key. Lines can be sealed to it while the vault is out of reach.
+
+        `strongroom.crypto.inbox.seal` seals them, and `deliver` stores them later.
+        """
         return self._door.call(api.ReadInbox()).recipient
 
     def deliver(self, sealed: bytes) -> list[Receipt]:
-        """Remember the lines of a bundle that was sealed to the vault's inbox. The same as a put of its lines.
+        """Remember the lines of a bundle that was sealed to the vault's inbox, as `put_many` would.
 
-        A bundle for another actor than the cap's is CapLimitExceeded. Delivered again, its lines are stored once.
+        If the bundle is for another actor than the cap's, raises CapLimitExceeded. A bundle can be delivered again: its
+        lines are stored once.
         """
         return [*self._door.call(api.Deliver(sealed=sealed)).receipts]
 
     def observe(self, what: str, digest: str) -> None:
-        """Log that something was done outside the vault: its name, and the SHA-256 of its input.
+        """Log an action that was done outside the vault: `what` is its name, and `digest` the SHA-256 of its input.
 
-        Only the log entry is stored, with `what` in clear and for ever.
+        Only the log entry is stored. The entry holds `what` unencrypted and is never removed.
         """
         self._door.call(api.Observe(what=what, digest=digest))
 
@@ -111,15 +121,18 @@ class Memory(DocumentMethods):
     ) -> list[Hit]:
         """Recall the best `k` lines for a query (by default 5, at most 20), or exactly the lines named by `ids`.
 
-        `session` is the session in which the question is asked, `now` the moment to which words such as "tomorrow"
-        refer, in the asker's time zone. `patience` limits, in seconds, the wait for lines to be read from disk: the
-        lines read by then are ranked, newest first, and the rest is read in the background. With `k=0` nothing is
-        returned: the lines are read for later. `without` names up to 1024 lines not to return; the others keep their
-        scores. An unknown id among `ids` is LineNotFound, among `without` it is ignored.
+        - `k=0` returns no lines. It only loads the lines into RAM, so that a later get is fast.
+        - `ids`: if a line with one of these ids does not exist, the call raises LineNotFound.
+        - `without` has the ids of up to 1024 lines that are not returned. The other lines keep their scores, and
+          unknown ids are ignored.
+        - `session` is the session in which the question is asked.
+        - `now` is the moment to which words such as "tomorrow" refer, in the asker's time zone.
+        - `patience` is how many seconds to wait while lines are read from disk. After that time, the lines read so far
+          are ranked (the newest are read first), and the other lines are read in the background.
 
-        The rest are filters. Only lines that meet every one count, for the scores too: `from_session`, `kind`,
-        `author`, `turn`; `tags`, all of which the line must have; `meta`, members that must be equal; and the time of
-        the line, from `since` until before `until`.
+        The other arguments are filters. Lines that do not meet all of them are not returned and change no score. A line
+        must have all `tags`, every member of `meta` with an equal value, and a time from `since` to before `until`.
+        `from_session`, `kind`, `author` and `turn` must be equal to those of the line.
         """
         call = api.Get(
             query=query,
@@ -157,10 +170,11 @@ class Memory(DocumentMethods):
         after: str | None = None,
         texts: bool = False,
     ) -> Listing:
-        """One page of lines that meet every filter (as in `get`), in id order.
+        """List lines that meet every filter (the filters of `get`), in the order of their ids. Returns one page.
 
-        `after` takes the `next` of the page before. With `texts` the lines have their texts and count as read: the cap
-        must allow `get` too, and a page has at most as many lines as its `max_k`, and 1 MiB of text.
+        For the next page, pass the `next` of this page as `after`. With `texts`, the page has the texts of the lines,
+        and they count as read. The cap must then allow `get` too, and a page has at most 1 MiB of text and at most
+        `max_k` lines, if the cap limits `max_k`.
         """
         call = api.List(
             namespaces=_names(namespaces),
@@ -179,15 +193,18 @@ class Memory(DocumentMethods):
         return self._door.call(call)
 
     def snapshot(self, *, namespaces: Collection[str] | None = None) -> Snapshot:
-        """The allowed profiles for a system prompt, at most 8 KiB in all."""
+        """The profiles of the cap's namespaces, for use in a system prompt: at most 8 KiB in all."""
         return self._door.call(api.TakeSnapshot(namespaces=_names(namespaces)))
 
     def profile(self, namespace: str | None = None) -> Profile:
-        """The profile of one namespace with its version, to be edited."""
+        """The profile of one namespace, with the version that `set_profile` needs."""
         return self._door.call(api.ReadProfile(namespace=namespace))
 
     def set_profile(self, text: str, *, namespace: str | None = None, version: str = "") -> Profile:
-        """Write a profile if it is still at `version` ("": none yet); otherwise raise VersionConflict."""
+        """Write a profile if its present version is `version`; otherwise raise VersionConflict.
+
+        `version` is "" for a namespace that has no profile yet.
+        """
         return self._door.call(api.WriteProfile(text=text, namespace=namespace, version=version))
 
     def forget(
@@ -205,11 +222,11 @@ class Memory(DocumentMethods):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Forgotten:
-        """Forget the lines that meet every condition given: the filters of `get`, and `session`, the line's own.
+        """Forget the lines that meet every condition given. At least one condition is required.
 
-        `link` means written with that cap, or one narrowed from it.
-
-        The next get of any process does not return them, and their ids cannot be used again.
+        The conditions are the filters of `get`, the `ids` of lines, the `session` of the line, and `link`. With `link`,
+        the id of a link, only lines count that were written with that cap or with a cap narrowed from it. The next get
+        of any process does not return the forgotten lines, and their ids cannot be used again.
         """
         call = api.Forget(
             ids=_ids(ids),
@@ -243,11 +260,12 @@ class Memory(DocumentMethods):
         turn: str | None = None,
         forget: bool = False,
     ) -> Receipt:
-        """Correct a line: put a new one in its place. Needs a cap for `put` and `forget`.
+        """Correct a line: put a new line in its place. The cap must allow `put` and `forget`.
 
-        The old line is not recalled any more, and `history` shows it; with `forget` its text is forgotten as well. What
-        is left out is as in the old line, but for the time. Raises `LineReplaced` if somebody was first. Give a
-        `new_id` if you may have to send the call again: it takes effect once.
+        The old line is not recalled any more, but `history` shows it. With `forget`, the old line is forgotten as well.
+        Arguments that you leave out are copied from the old line, except for the time. If the line was replaced
+        already, raises LineReplaced. Give a `new_id` if you may have to send the call again: then the repeated call
+        changes nothing.
         """
         call = api.Replace(
             id=id,
@@ -267,38 +285,42 @@ class Memory(DocumentMethods):
         return self._door.call(call)
 
     def history(self, id: str, *, namespace: str | None = None) -> builtins.list[Hit]:  # noqa: A002
-        """The stored versions of a line, oldest first: the lines that it replaced, and those that replaced it.
+        """The stored versions of a line, oldest first: the line itself, and the lines before and after its corrections.
 
-        Any of their ids will do. They count as read; with more than the cap allows at once, the newest are returned.
+        `id` may be the id of any version. The versions count as read. If there are more versions than the cap allows in
+        one call, only the newest are returned.
         """
         return [*self._door.call(api.ReadHistory(id=id, namespace=namespace)).lines]
 
     def erase(self, namespaces: Collection[str] | None = None, *, everything: bool = False) -> Erased:
-        """Destroy namespaces with their keys; by default all that the cap covers.
+        """Destroy namespaces together with their keys: by default, all namespaces that the cap covers.
 
-        `everything` destroys the actor's own keys too and voids every cap issued so far. It needs a cap that covers
-        every namespace of the vault.
+        `everything` also destroys the actor's own keys, and makes every cap of the actor issued so far invalid. For
+        this, the cap must cover every namespace of the vault.
         """
         return self._door.call(api.Erase(namespaces=_names(namespaces), everything=everything))
 
     def renew(self) -> Token:
-        """A new cap of the same scope and lifetime. The cap must allow `renew`, and be neither narrowed nor expired."""
+        """A new cap of the same scope and lifetime. The present cap must allow `renew`.
+
+        A cap that was narrowed or has expired cannot be renewed.
+        """
         return Token(self._door.call(api.Renew()).cap)
 
 
 def _names(namespaces: Collection[str] | None) -> tuple[str, ...] | None:
-    """The namespaces as a tuple. A single text is one name."""
+    """The namespaces as a tuple. A single string is taken as one name."""
     return (namespaces,) if isinstance(namespaces, str) else None if namespaces is None else tuple(namespaces)
 
 
 def _tags(tags: Collection[str]) -> tuple[str, ...]:
-    """The tags as a tuple. A single text is one tag."""
+    """The tags as a tuple. A single string is taken as one tag."""
     return (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 def _ids(ids: Collection[str] | None) -> tuple[str, ...] | None:
     if isinstance(ids, str):
-        raise InvalidRequest("ids is a list of line ids, not one text")
+        raise InvalidRequest("ids is one string, but must be a list of line ids: put the id in brackets")
     return None if ids is None else tuple(ids)
 
 
@@ -306,5 +328,5 @@ def _copied(line: NewLine) -> NewLine:
     if type(line) is NewLine:
         return copy(line)
     if not isinstance(line, NewLine):
-        raise InvalidRequest("put_many takes a list of strongroom.NewLine")
+        raise InvalidRequest("put_many takes a list of strongroom.NewLine, but one item has another type")
     return NewLine(**msgspec.structs.asdict(line))

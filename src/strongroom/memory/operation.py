@@ -1,8 +1,8 @@
-"""Operations as generators: each yields what must be durable before it continues, and is sent the commit.
+"""Operations as generators: an operation yields each commit that it needs, and continues once the commit is durable.
 
-Embedded, `local_transport` runs one and waits at each step. A server runs many on one thread and writes their commits
-together (group commit): no thread waits, and one flush of the disk serves all. An operation holds no lock while it
-yields.
+In an embedded vault, `local_transport` runs one operation at a time and waits at each step. A server runs many
+operations on one thread and writes their commits together (group commit): no thread waits, and one flush of the disk
+serves all of them. An operation holds no lock while it yields.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ T = TypeVar("T")
 
 
 class SlowStep(NamedTuple):
-    """Yielded before slow work, and between its portions, so that others need not wait.
+    """Yielded before slow work, and between the parts of slow work, so that other operations need not wait.
 
-    `actor` is the owner of the memory, once the gate has admitted the request; a server shares its threads by actor.
+    `actor` is the actor whose memory it is, once the gate has admitted the request. A server shares its threads fairly
+    between actors.
     """
 
     actor: str = ""
 
 
 class Loading(NamedTuple):
-    """Yielded to wait until shelves are loaded, or until `patience`, in seconds, is over.
+    """Yielded to wait until the lines of some namespaces are loaded, at most for `patience` seconds.
 
-    Without `patience` every load has ended then. The operation checks for failures.
+    Without `patience`, the wait lasts until every load has ended. The operation then checks whether a load failed.
     """
 
     shelves: LineCache
@@ -42,7 +43,7 @@ class Loading(NamedTuple):
             self.shelves.load_in_background(load)
 
     def wait(self) -> None:
-        """Wait on this thread. Without `patience`, it does the loading itself."""
+        """Wait on this thread. Without `patience`, this thread does the loading itself."""
         if self.patience is None:
             for load in self.loads:
                 load.finish()
@@ -56,10 +57,10 @@ class Loading(NamedTuple):
 SLOW_STEP = SlowStep()
 
 AT_ONCE = Commit(0, 0)
-"""Sent for a `SlowStep` if the operation continues at once, so that no time has passed."""
+"""Sent to an operation after a `SlowStep` if it continues at once, so no time has passed since the step."""
 
 LATER = Commit(-1, -1)
-"""Sent if time has passed: the cap may have been revoked meanwhile."""
+"""Sent to an operation if time has passed since its step, so that its cap may have been revoked meanwhile."""
 
 Step = Pending | SlowStep | Loading
 Operation = Generator[Step, Commit, T]

@@ -1,4 +1,4 @@
-"""Selection of lines by their fields, for listing and for forgetting. All conditions must hold."""
+"""Selection of lines by their fields, for listing, forgetting and filtered recalls. A line must meet all conditions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_DETAILS = LineDetails()
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Conditions on lines. None does not restrict; `until` is the first moment that is excluded."""
+    """Conditions on lines. A condition that is None is not checked. A line at the moment `until` does not match."""
 
     ids: frozenset[LineId] | None = None
     session: str | None = None
@@ -30,7 +30,7 @@ class Selector:
     turn: str | None = None
     tags: frozenset[str] = frozenset()
     meta: str = "{}"
-    """The members of `meta` that a line must have, as JSON: a condition must be hashable."""
+    """The members of `meta` that a line must have, as JSON text, because a Selector must be hashable."""
     since: Millis | None = None
     until: Millis | None = None
 
@@ -43,7 +43,7 @@ class Selector:
         session: str | None = None,
         link: str | None = None,
     ) -> Selector:
-        """Check a caller's conditions."""
+        """Check the conditions of a call, and return them as a Selector."""
         return cls(
             ids=None if ids is None else frozenset(map(model.line_id, ids)),
             session=None if session is None else model.clean_field(session, "a session"),
@@ -58,10 +58,13 @@ class Selector:
         )
 
     def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
-        """The first `limit` matching lines after `after`, in order. The cost depends on the page, not on the shelf."""
+        """The first `limit` matching lines after the place `after`, in the order of their ids.
+
+        The time depends on the length of the page, and not on the number of lines in the namespace.
+        """
         with hold_still(shelves):
             ordered = heapq.merge(*(shelf.from_id(after[0]) for shelf in shelves), key=place_of)
-            # Documents have a listing of their own; here they are only for those who ask for this kind.
+            # Documents have a listing of their own. Here they are listed only if the caller asks for this kind.
             shows = self.kind == Kind.DOCUMENT
             meant = (
                 line
@@ -71,7 +74,7 @@ class Selector:
             return list(islice(meant, limit))
 
     def among(self, shelves: Sequence[CachedNamespace]) -> list[Line]:
-        """Every stored line that is meant, also those that are replaced or have expired: for forgetting."""
+        """Every stored line that meets the conditions, for forgetting: also replaced and expired lines."""
         with hold_still(shelves):
             return [line for shelf in shelves for line in self._candidates(shelf) if self.means(line)]
 
@@ -109,10 +112,10 @@ class Selector:
 
 
 def _canonical(value: object) -> str:
-    """A JSON value as text: equal values are equal texts, and 1, 1.0 and true are three values."""
+    """A JSON value as text. Equal values have equal texts; 1, 1.0 and true count as three different values."""
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
 def place_of(line: Line) -> tuple[str, str]:
-    """A line's place in a listing. An id is unique within a namespace only."""
+    """The place of a line in a listing. The namespace is part of it, because ids are unique in one namespace only."""
     return line.id, line.namespace

@@ -1,4 +1,4 @@
-"""The stored keys of actors: read and opened, but not cached. `replica` caches them."""
+"""Reads and opens the stored keys of actors, without caching them. `replica` caches the keys."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from strongroom.store import Object, Store, Version, is_derived
 from strongroom.store.fleet_contract import FleetStore
 
 _AT_ONCE = 16
-"""Actors of a bucket that are read concurrently."""
+"""How many actors are read from a bucket at a time."""
 _TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCache:
-    """An actor's opened keys, and the name and version of the document they come from."""
+    """An actor's opened keys, with the name and version of the stored object that holds them."""
 
     keys: ActorKeys
     version: Version
     name: str
     places: dict[Namespace, ShelfPlace | None] = field(default_factory=dict, compare=False)
-    """The places of the actor's shelves, computed on first use; None for a namespace without any line so far."""
+    """The places of the actor's namespaces in the store, computed on first use.
+
+    The value is None for a namespace that has no keys, because nothing was put into it so far.
+    """
 
     def find_place(self, slots: Slots, name: Namespace) -> ShelfPlace | None:
-        """Compute and cache the place of the actor's shelf of a namespace."""
+        """Compute and cache the place of one of the actor's namespaces in the store."""
         birth = self.keys.birth(slots.namespace(self.keys.actor, name))
         shelf = slots.shelf(self.keys.actor, name)
         found = self.places[name] = None if birth is None else ShelfPlace(name, shelf, birth)
@@ -39,7 +42,7 @@ class KeyCache:
 
 
 class StoredKeys:
-    """Reads the documents of actors' keys, and lists the actors."""
+    """Reads the stored keys of actors, and lists the actors."""
 
     def __init__(self, vault_id: str, store: Store, records: VaultRecords, slots: Slots) -> None:
         self._vault_id = vault_id
@@ -48,20 +51,23 @@ class StoredKeys:
         self._slots = slots
 
     def find(self, locator: str) -> KeyCache | None:
-        """The keys of an actor; None if there is no such actor. Tampered if only its other objects are there."""
+        """The keys of an actor, or None if there is no such actor.
+
+        Raises Tampered if the actor has other objects in the store but no keys.
+        """
         for _ in range(_TRIES):  # another process may create or erase them between two reads
             held = self.read(locator)
             if held is not None or not self.has_objects(locator):
                 return held
-            # Listing page by page may mix two moments, so no refusal is based on it before another read.
+            # A listing page by page may mix two moments. So the keys are read again before an error is raised.
             self._store.version(self._store.scope(f"{ACTORS}{locator}/"))
         raise Tampered(
             "an actor's keys are missing, but its lines are still there",
-            hint="vault.audit.verify() names what is wrong",
+            hint="run vault.audit.verify(), which names the damaged objects",
         )
 
     def read(self, locator: str) -> KeyCache | None:
-        """An actor's keys as they are stored; None if there are none."""
+        """An actor's keys, read from the store, or None if no keys are stored."""
         stored = self._document(locator)
         if stored is None:
             return None
@@ -70,7 +76,10 @@ class StoredKeys:
         return KeyCache(opened, stored.version, stored.name)
 
     def root(self, locator: str) -> str | None:
-        """The id of the root that seals an actor's keys, without opening them; None if there is no actor."""
+        """The id of the root key with which an actor's keys are sealed, or None if there is no such actor.
+
+        The keys are not opened.
+        """
         stored = self._document(locator)
         if stored is not None:
             return root_of(stored.body or b"")
@@ -80,13 +89,13 @@ class StoredKeys:
     def _document(self, locator: str) -> Object | None:
         stored = self._store.get(f"{ACTORS}{locator}/keys")
         if stored is not None and stored.body is None:
-            raise Tampered("an actor's keys are a tombstone")
+            raise Tampered("an actor's keys were deleted while their object name remains, which no operation does")
         return stored
 
     def locators(self) -> Iterator[str]:
-        """The locator of every actor with objects in the store, found without reading their bodies.
+        """The locator (the pseudonym in object names) of every actor that has objects in the store.
 
-        In a bucket, the actors' scopes are refreshed in batches.
+        No bodies of objects are read. In a bucket, the present versions of several actors are read at a time.
         """
         if isinstance(self._store, FleetStore):
             scopes = (scope for scope in self._store.scopes() if scope.startswith(ACTORS))
@@ -104,5 +113,5 @@ class StoredKeys:
             after = f"{ACTORS}{locator}0"  # "0" follows "/", so this is after everything below the actor
 
     def has_objects(self, locator: str) -> bool:
-        """Whether an actor has any object that is not derived."""
+        """Whether an actor has any object in the store, except for derived ones such as cached pages."""
         return any(not is_derived(thing.name) for thing in self._records.names(f"{ACTORS}{locator}/"))

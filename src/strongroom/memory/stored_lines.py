@@ -1,4 +1,7 @@
-"""Opens stored lines, and other objects of a namespace, with keys that another process may have rotated meanwhile."""
+"""Opens stored lines, and other objects of a namespace.
+
+If an object does not open, the keys are read again once, because another process may have changed them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ T = TypeVar("T")
 
 
 def open_line(state: Replica, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
-    """Open a stored line; None for a tombstone or nothing."""
+    """Open a stored line. Returns None if `thing` is None or a tombstone, which is left by a forgotten line."""
     if thing is None or thing.body is None:
         return None
     place = LinePlace(state.vault_id, actor, namespace)
@@ -31,9 +34,10 @@ def open_line(state: Replica, actor: Actor, namespace: Namespace, thing: Object 
 def open_object(
     state: Replica, actor: Actor, namespace: Namespace, thing: Object, use: Callable[[bytes, Mapping[int, bytes]], T]
 ) -> T | None:
-    """Open a stored object with its namespace's keys; None if it, or they, are gone.
+    """Open a stored object with the keys of its namespace. Returns None if the object or the keys are gone.
 
-    An object that does not open may have been sealed with keys rotated since ours were read, so it is tried again.
+    An object that does not open may be sealed with newer keys than this process has read. So the keys and the object
+    are read again once, before Tampered is raised.
     """
     body = thing.body
     for last in (False, True):
@@ -52,7 +56,7 @@ def open_object(
 
 
 def _again(state: Replica, name: str) -> bytes | None:
-    """The body of an object as it is now."""
+    """The present body of an object, read from the store again."""
     if not state.store.is_whole:
         state.store.version(state.store.scope(name))
     found = state.store.get(name)
@@ -60,10 +64,11 @@ def _again(state: Replica, name: str) -> bytes | None:
 
 
 def line_id_of(name: str) -> LineId:
-    """The id in a line's name. Anything else in its place is Tampered."""
+    """The line id at the end of an object's name. Raises Tampered if the name does not end in a valid id."""
     try:
         return model.line_id(name.rsplit("/", 1)[1])
     except InvalidRequest:
         raise Tampered(
-            "an object with an invalid name is stored among the lines", hint="vault.audit.verify() names what is wrong"
+            "an object with an invalid name is stored among the lines",
+            hint="run vault.audit.verify(), which names the damaged objects",
         ) from None

@@ -1,1 +1,1 @@
-"""Decrypted lines in RAM, one `CachedNamespace` for each (actor, namespace), within one budget of bytes."""
+"""Keeps decrypted lines in RAM within one limit of bytes, in a `CachedNamespace` for each actor and namespace."""

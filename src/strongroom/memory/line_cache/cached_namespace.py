@@ -1,9 +1,9 @@
-"""A shelf: the decrypted lines of one (actor, namespace) in RAM, with the engine's index over them.
+"""A cached namespace: the decrypted lines of one actor's namespace in RAM, with the engine's index over them.
 
-It is filled in portions (`portions`) and kept current by `post`, which is called for every object that any process
-wrote or deleted. A posted change is applied when the shelf is next held (`take_in`): posting is done for all actors
-under one lock and must not wait for a reader. Applying a change sets the object's present state, so changes may come
-twice, or before loading is done. New lines are read into the index at the next question.
+In the code it is called a shelf. `portions` loads the stored lines, a part with each step. `post` records a change by
+any process: it runs under one lock for all actors, so it must not wait for readers, and applies nothing. `take_in`
+applies the posted changes at the next read. Applying a change sets the object's present state, so changes may come
+twice, or before loading has ended. New lines are added to the engine's index at the next question.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strongroom.model import Line, LineId, Millis, Namespace, Provenance
 
 
 class ShelfPlace(NamedTuple):
-    """The place of a shelf, and the birth of its keys."""
+    """The prefix of a namespace's objects in the store, and the `birth` of its keys, which is new after an erasure."""
 
     namespace: Namespace
     prefix: str
@@ -34,43 +34,43 @@ class ShelfPlace(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Lines to add to a shelf together, oldest first, and the engine's readings of them if any were stored."""
+    """Lines to add to a cached namespace together, oldest first, with the engine's stored index data (`readings`)."""
 
     lines: Sequence[Line]
     readings: bytes = b""
     replaced: Mapping[LineId, LineId] = {}
-    """Replaced lines, each with the one that replaced it."""
+    """Replaced lines, each with the line that replaced it."""
     documents: Mapping[str, Line | None] = {}
-    """The present versions of documents, by locator; None for a deleted one."""
+    """The present versions of documents, by their locators. A deleted document has None."""
 
 
 class Source(Protocol):
-    """The source of a shelf's lines."""
+    """The source from which the lines of a namespace are loaded."""
 
     def batches(self) -> Iterator[Batch]:
-        """Every line, newest batches first. Each batch takes some milliseconds, and may be empty."""
+        """All lines in batches, newest batch first. Reading a batch takes some milliseconds. A batch may be empty."""
 
     def read(self, name: LineId) -> Line | None:
-        """One line as it is now; None if it is deleted or gone."""
+        """The present state of one line, or None if the line was deleted or never existed."""
 
     def replacement(self, name: LineId) -> LineId | None:
-        """The line that replaced this one; None if none did."""
+        """The id of the line that replaced the line `name`, or None if it was not replaced."""
 
 
 _SHARED = 10_000
 _READING = 40
-"""The cost of reading a line, in addition to its text, in characters."""
+"""The fixed cost of adding a line to the index, as a number of characters. The length of its text comes on top."""
 _EMPTY = getsizeof("")
 _OVERHEAD = 900
-"""Bytes of a line in addition to its text: struct, id, and entries in the indexes (measured, bench/ram.py)."""
+"""The RAM of a line beside its text, in bytes: struct, id and entries in the indexes (measured with bench/ram.py)."""
 _DETAILS, _PER_BYTE = 200, 4
-"""Bytes of a line's details: the struct, and for each byte of them as JSON, since small values take much more."""
+"""The RAM of a line's details, in bytes: a fixed part, and a factor for the size of the details as JSON."""
 
 
 class PostedChange(NamedTuple):
-    """A line that was written, deleted or replaced. `line` is only set if this process wrote it.
+    """A change in the store: a line that was written, deleted or replaced, or a document that changed.
 
-    Or a document that was written or deleted; then `name` is its locator.
+    `name` is the id of the line, or the locator of the document. `line` is set only if this process wrote the line.
     """
 
     name: str
@@ -85,17 +85,17 @@ class PostedChange(NamedTuple):
 
     @property
     def reading(self) -> int:
-        """The approximate cost of applying it, in characters."""
+        """The approximate cost of applying the change, as a number of characters."""
         return _READING if self.line is None else len(self.line.text) + _READING
 
 
 class PostedChanges:
-    """Changes that are not applied yet, oldest first. No lock: one thread at a time posts, and one applies."""
+    """Changes that are not applied yet, oldest first. No lock: only one thread posts and one applies at a time."""
 
     def __init__(self) -> None:
         self._posted: deque[PostedChange] = deque()
         self._posted_bytes, self._posted_reading = 0, 0
-        """Totals of all posted changes: these two have one writer, the poster; the next two, `take_in`."""
+        """The totals of all posted changes, written by the posting thread only. `take_in` writes those of `_taken`."""
         self._taken_bytes, self._taken_reading = 0, 0
 
     @property
@@ -103,9 +103,9 @@ class PostedChanges:
         return bool(self._posted)
 
     def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
-        """Record that a line was written or deleted. Never waits; calls for one shelf must not overlap.
+        """Record that a line was written or deleted. This never waits. Calls for one namespace must not overlap.
 
-        Passing `line` saves reading it.
+        If `line` is given, the line need not be read from the store later.
         """
         self._post(PostedChange(name, line, is_deleted))
 
@@ -115,16 +115,16 @@ class PostedChanges:
         self._posted.append(change)
 
     def post_replaced(self, name: LineId) -> None:
-        """Record that a line was replaced, as `post` does."""
+        """Record that a line was replaced. The change is applied later, as with `post`."""
         self._post(PostedChange(name, is_replaced=True))
 
     def post_document(self, locator: str) -> None:
-        """Record that a document was written or deleted, as `post` does. It is read when the change is applied."""
+        """Record that a document was written or deleted. The document is read later, when the change is applied."""
         self._post(PostedChange(locator, is_document=True))
 
 
 class IndexedLines:
-    """The lines of a shelf that count, with the engine's index over them. The lock is held during every call."""
+    """The lines of a namespace that can be recalled, with the engine's index. The lock is held during every call."""
 
     def __init__(self, index: Index) -> None:
         self.lines: dict[LineId, Line] = {}
@@ -132,25 +132,25 @@ class IndexedLines:
         self.index = index
         self.filtered = FilteredIndexes()
         self._revision = 0
-        """Increases whenever a line begins or ceases to count."""
+        """A number that increases whenever a line becomes recallable or stops being recallable."""
         self._unread: dict[LineId, Line] = {}
-        """Lines that the index does not hold yet."""
+        """The lines that are not in the index yet."""
         self._unread_size = 0
-        """The approximate cost of reading them, in characters."""
+        """The approximate cost of adding the `_unread` lines to the index, as a number of characters."""
         self._unreadable: set[LineId] = set()
-        """Lines that the engine could not read, and so does not hold."""
+        """The lines that are not in the index, because the engine raised an error for them."""
         self._unheard: Exception | None = None
         """An error of the engine that has not been raised to a caller yet."""
         self._measured = index if isinstance(index, Measured) else None
         self._index_bytes = 0
-        """The size of the index as it was changed last; 0 if it does not say."""
+        """The size of the index after its last change, or 0 if the index does not report its size."""
         self._ordered: list[LineId] | None = None
-        """All ids in order, built on first use."""
+        """The ids of all recallable lines in order, or None until they are first needed."""
 
     def from_id(self, start: str) -> Iterator[Line]:
         """The lines from id `start` on, in the order of their ids. The lock is held.
 
-        Sorted once. Later changes keep the order, so that a page of a listing costs only its own lines.
+        The ids are sorted once, and later changes keep the order. So a page of a listing costs only its own lines.
         """
         if self._ordered is None:
             self._ordered = sorted(self.lines)
@@ -158,7 +158,7 @@ class IndexedLines:
             yield self.lines[self._ordered[at]]
 
     def _show(self, line: Line) -> None:
-        """Let a line count."""
+        """Make a line recallable: add it to the lines, and to those that the index still has to read."""
         self._revision += 1
         self.states.watch(line)
         self.lines[line.id] = line
@@ -168,7 +168,7 @@ class IndexedLines:
         self._unread_size += len(line.text) + _READING
 
     def _take_out(self, name: LineId) -> Line | None:
-        """Take a line that counts out of the lines and the indexes."""
+        """Remove a recallable line from the lines and from the indexes. Returns the line, or None if there is none."""
         line = self.lines.pop(name, None)
         if line is None:
             return None
@@ -186,11 +186,11 @@ class IndexedLines:
         return line
 
     def read(self, down_to: int = 0) -> bool:
-        """Read new lines into the index, oldest first, until at most `down_to` characters are left.
+        """Add new lines to the index, oldest first, until at most `down_to` characters of new lines remain.
 
-        The lock is held. Returns whether any lines are left. An error of the engine is kept for the next question:
-        raised here, it would fail a put that is durable. A line that cannot be read is not tried again, and is in no
-        ranked answer until the shelf is loaded anew.
+        The lock is held. Returns whether new lines remain. An error of the engine is kept and raised at the next
+        question, because a put that is already durable must not fail. A line for which the engine raised an error is
+        not tried again. It is in no ranked answer until the namespace is loaded again.
         """
         before = len(self._unread)
         while self._unread and self._unread_size > down_to:
@@ -199,7 +199,7 @@ class IndexedLines:
             self._unread_size -= len(line.text) + _READING
             try:
                 self.index.add(line)
-            except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
+            except Exception as error:  # noqa: BLE001 - raised at the next question
                 self._unreadable.add(name)
                 self._unheard = self._unheard or error
         if len(self._unread) < before:
@@ -207,7 +207,7 @@ class IndexedLines:
         return bool(self._unread)
 
     def make_ready(self) -> None:
-        """Read all lines into the index, or raise the engine's error, once. The lock is held."""
+        """Add all new lines to the index. Raises, once, an error of the engine for a line. The lock is held."""
         if self._unread:
             self.read()
         if self._unheard is not None:
@@ -219,13 +219,13 @@ class IndexedLines:
         return self.filtered.index(condition, self.lines, self._unreadable, make, self._revision)
 
     def _measure(self) -> None:
-        """Ask how large the index is, after it was changed: not at each put, which only posts."""
+        """Ask the index for its size. Called after each change of the index, which a put alone does not make."""
         if self._measured is not None:
             self._index_bytes = self._measured.size()
 
 
 class CachedNamespace(IndexedLines, PostedChanges):
-    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `hold_still`."""
+    """The lines of one namespace of one actor. `lock` is held while the lines are read or changed (`hold_still`)."""
 
     def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
         IndexedLines.__init__(self, index)
@@ -236,30 +236,27 @@ class CachedNamespace(IndexedLines, PostedChanges):
         self.lock = threading.Lock()
         self._bytes = 0
         self.counted = 0
-        """The size that is counted in the cache's budget."""
+        """The size in bytes with which the cache counts this namespace."""
         self._loaded = False
         self.documents = DocumentLines()
         self._gone: set[LineId] = set()
-        """Lines deleted during loading: a batch that was read before may still contain them."""
+        """The lines that were deleted during loading. A batch that was read earlier may still contain such a line."""
         self._shared: dict[Any, Any] = {}
         self._origin: Provenance | None = None
 
     @property
     def bytes(self) -> int:
-        """The approximate size in RAM. Texts of few words that are all different take far more than their length."""
+        """The approximate size in RAM, in bytes. Words that occur once make the index larger than the lines."""
         lines = max(self._bytes, self._index_bytes) + self.states.bytes
         return lines + self.filtered.bytes + self._posted_bytes - self._taken_bytes
 
     @property
     def unread_size(self) -> int:
-        """The approximate amount that the next question has to read first, in characters."""
+        """The approximate number of characters that must be added to the index before the next question is answered."""
         return self._unread_size + self._posted_reading - self._taken_reading
 
     def portions(self) -> Iterator[None]:
-        """Fill the shelf, a portion with each step.
-
-        Changes that arrive meanwhile are applied at once, because the shelf may be in use already.
-        """
+        """Load the lines, a part with each step, and apply posted changes: the lines may be in use before the end."""
         for batch in self.source.batches():
             if batch.lines or batch.replaced or batch.documents:
                 with self.lock:
@@ -276,7 +273,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
             self._gone.clear()
 
     def retire(self, now: Millis) -> None:
-        """Hide the lines that have expired by `now`. Posted changes are left to the next reader, and their errors."""
+        """Hide the lines that have expired by `now`. Posted changes, and their errors, are left to the next reader."""
         self.states.now = max(self.states.now, now)
         if (first := self.states.next_expiry) is not None and first <= now:
             with self.lock:
@@ -284,7 +281,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
                     self._hide(name)
 
     def stored(self) -> list[Line]:
-        """Every stored line, also those that do not count. The lock is held."""
+        """Every stored line, also the hidden ones, which cannot be recalled. The lock is held."""
         return [*self.lines.values(), *self.states.hidden.values()]
 
     def take_in(self) -> None:
@@ -344,7 +341,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
         try:
             index.add_read(batch.lines, batch.readings)
             self._measure()
-        except ValueError:  # another engine's, or made by other rules
+        except ValueError:  # the readings are another engine's, or were made by other rules
             self._add_batch(Batch(batch.lines))
             return
         self.lines.update((line.id, line) for line in batch.lines)
@@ -370,13 +367,13 @@ class CachedNamespace(IndexedLines, PostedChanges):
                 self.states.hidden[line.id] = line
 
     def _hide(self, name: LineId) -> None:
-        """Let a line count no more."""
+        """Hide a line: it stays stored, but is not recalled any more."""
         line = self._take_out(name)
         if line is not None:
             self.states.hidden[name] = line
 
     def _replace(self, old: LineId, new: LineId) -> None:
-        """Record a replacement: from now on the new line counts, and the old one does not."""
+        """Record a replacement: from now on the new line is recalled, and the old line is hidden."""
         self.states.replace(old, new)
         self._hide(old)
         line = self.states.hidden.get(new)
@@ -384,7 +381,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
             self._show(self.states.hidden.pop(new))
 
     def _sharing(self, line: Line) -> Line:
-        """The same line, made of values that other lines share, because lines have much in common."""
+        """An equal line whose values are shared with other lines, to save RAM: many lines have equal values."""
         if len(self._shared) > _SHARED:
             self._shared.clear()
         share = self._shared.setdefault
@@ -426,9 +423,9 @@ def _prefix(shelf: CachedNamespace) -> str:
 
 @contextmanager
 def hold_still(shelves: Sequence[CachedNamespace]) -> Iterator[None]:
-    """Lock shelves, with all changes applied.
+    """Lock cached namespaces, and apply their posted changes.
 
-    Locks are taken in one order, so that two readers cannot deadlock.
+    The locks are always taken in the order of prefixes, so that two readers cannot deadlock.
     """
     held: list[CachedNamespace] = []
     try:

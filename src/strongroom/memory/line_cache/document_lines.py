@@ -1,4 +1,4 @@
-"""The documents of a cached namespace: which line is the present version of each."""
+"""The documents of a cached namespace, and the line that holds the present version of each document."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from strongroom.model import Line, LineId
 
 @runtime_checkable
 class HasDocuments(Protocol):
-    """A source that has documents beside lines."""
+    """A source of lines that can also read documents."""
 
     def read_document(self, locator: str) -> Line | None:
-        """The present version of a document; None if it is deleted or gone."""
+        """The present version of a document as a line, or None if the document was deleted or never existed."""
 
 
 class DocumentLines:
-    """The present versions by locator. The lock of the shelf is held during every call."""
+    """The ids of the documents' present versions, by the locators of the documents.
+
+    The lock of the cached namespace is held during every call.
+    """
 
     def __init__(self) -> None:
         self._versions: dict[str, LineId | None] = {}
@@ -26,13 +29,14 @@ class DocumentLines:
         return len(self._versions)
 
     def ids(self) -> list[LineId]:
-        """The lines that are documents."""
+        """The ids of the lines that are present versions of documents."""
         return [name for name in self._versions.values() if name is not None]
 
     def load(self, documents: Mapping[str, Line | None]) -> Iterator[Line]:
-        """Record documents that were loaded. Yields the lines to add.
+        """Record documents that were loaded, and yield the lines to add.
 
-        Documents that have changed and were read again meanwhile are left out: the loaded version may be an older one.
+        A document that is known already is left out: it was read again after a change, and the loaded version may be
+        older.
         """
         for locator, line in documents.items():
             if locator not in self._versions:
@@ -41,7 +45,7 @@ class DocumentLines:
                     yield line
 
     def replace(self, locator: str, line: Line | None) -> LineId | None:
-        """Record the version that a document has now. Returns the line to drop, if it had another."""
+        """Record the present version of a document. Returns the id of its earlier version, if that line must go."""
         before = self._versions.get(locator)
         self._versions[locator] = None if line is None else line.id
         return before if before != self._versions[locator] else None

@@ -1,4 +1,4 @@
-"""Records actions on the vault itself: by its owner, or under a cap of the admin class."""
+"""Records in the log all actions on the vault itself: those of its owner, and those under a cap of class `admin`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITING = (PutNew, Swap, Delete)
 
 
 class AdminRecorder:
-    """Records actions on the vault, each in one commit with its effects. Thread-safe."""
+    """Writes the log entry of an action on the vault in the same commit as the action's effects. Thread-safe."""
 
     def __init__(self, state: Replica, now: Callable[[], Millis]) -> None:
         self._state = state
@@ -29,7 +29,7 @@ class AdminRecorder:
     def commit(
         self, office: AdminGrant, effects: Sequence[Effect] = (), *, request: str, count: int = 0, detail: str = ""
     ) -> Operation[None]:
-        """Record a change of the vault itself under a cap, together with its effects."""
+        """Record an action on the vault itself under a cap, in one commit with its effects."""
         entry = Entry(
             v=1,
             time=self._now(),
@@ -55,7 +55,11 @@ class AdminRecorder:
         detail: str = "",
         accept_clock: bool = False,
     ) -> Commit:
-        """Record an action of the owner: one entry for it, and one for each actor that it touched."""
+        """Record an action of the owner in one commit with its effects.
+
+        The action gets one log entry, and one more for each actor whose objects it changed. `keys` has the keys of
+        these actors.
+        """
         entry = Entry(
             v=1,
             time=self._now(),

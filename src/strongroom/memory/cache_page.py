@@ -1,4 +1,4 @@
-"""The content of a cache page: the lines of one batch. Values that several lines share are stored once."""
+"""The encoding of a cache page: a stored copy of many lines that a new process reads at once (`stored_pages.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strongroom.model import Kind, Line, LineDetails, LineId, Millis, Namespace,
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A line whose shared values are replaced by numbers."""
+    """A line in a page. Session, author and origin are numbers: positions in the page's lists of these values."""
 
     id: LineId
     time: Millis
@@ -21,14 +21,14 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class CachePage(msgspec.Struct, array_like=True, frozen=True):
-    """The content of a page. Names and origins that lines share are in it once."""
+    """The content of a page. A name or an origin that several lines share is stored once."""
 
     names: list[str]
     origins: list[Provenance]
     records: list[_Record]
     readings: bytes
     details: dict[int, LineDetails] = {}
-    """The details of the lines that have any, by their place among the records."""
+    """The details of the lines that have details, by the positions of the lines in `records`."""
 
     @classmethod
     def of(cls, batch: Batch) -> CachePage:
@@ -50,7 +50,7 @@ class CachePage(msgspec.Struct, array_like=True, frozen=True):
         return cls(list(names), list(origins), records, batch.readings, details)
 
     def encoded(self) -> bytes:
-        """The page as MessagePack. Without details it is a page of format 1, byte for byte."""
+        """The page as MessagePack. A page without details has exactly the bytes of format 1."""
         parts: list[object] = [self.names, self.origins, self.records, self.readings]
         return msgspec.msgpack.encode([*parts, self.details] if self.details else parts)
 

@@ -1,14 +1,15 @@
-"""An index of cap records in a bucket: by the cap's actor, and by the cap that it came from.
+"""An index of the stored records of caps in a bucket: by the cap's actor, and by the cap from which it was made.
 
-A bucket finds objects by the beginning of their names only. So each record has empty marker objects beside it, in the
-same commit and the same log entry, whose names lead to it:
+In a bucket, objects can be found only by the beginning of their names. So each record has empty marker objects, which
+are written in the same commit and named in the same log entry. The name of a marker ends in the link id of the record:
 
-    vault/caps/of/<tag of an actor, or "scopes">/<link>     a cap of this actor; a cap of a scope
-    vault/caps/from/<root>/<link>                           a cap that came from this first one, at any distance
+    vault/caps/of/<tag of an actor>/<link>     a cap of this actor
+    vault/caps/of/scopes/<link>                a cap for a scope, that is for all actors below a path
+    vault/caps/from/<root>/<link>              a cap that was made, directly or not, from the cap `root`
 
-With it, a revocation or an erasure reads only the records that concern it. All records are read where the index cannot
-help: for a link without a record, and in a vault of an earlier version until a revocation by the owner has made the
-index. A vault in a file needs none, because reading all records is one query there.
+With the index, a revocation or an erasure reads only the records that it needs. All records are read in two cases: for
+a link without a record, and in a vault of an earlier version that has no index yet. A revocation by the owner creates
+the missing index. A vault in a file needs no index, because one query reads all records.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from strongroom.store.fleet_contract import FleetStore
 
 CAPS = "vault/caps/"
 INDEXED = "vault/indexed"
-"""If this object exists, the index is complete: it was made with the vault, or all older records have been added."""
+"""The name of an object that exists only if the index is complete.
+
+The index is complete from the start in a new vault, and in an older vault once all earlier records were added.
+"""
 _OF, _FROM = f"{CAPS}of/", f"{CAPS}from/"
 _SCOPES = "scopes"
 _LINK = 64
-"""Characters of a link id."""
+"""The length of a link id in characters."""
 _PAGE = 1000
 _SAMPLE = 32
-"""How many records of any actor an erasure looks at, to remove those of caps that ended long ago."""
+"""How many random records an erasure reads, to remove those of caps that ended long ago, whichever actor they have."""
 Records = Iterator[tuple[Object, CapRecord]]
 
 
 class CapIndex:
-    """Finds records of caps in one vault. `tag` marks an actor without naming it."""
+    """Finds the records of caps in one vault. `tag` computes a pseudonym of an actor, for names of objects."""
 
     def __init__(self, store: Store, tag: Callable[[str], str], opened: Callable[[Object], CapRecord]) -> None:
         self._store = store
@@ -43,11 +47,11 @@ class CapIndex:
         self._opened = opened
 
     def is_made(self) -> bool:
-        """Whether the index is complete, as of the last reading of the vault."""
+        """Whether the index is complete, by the last state of the vault that this process has read."""
         return isinstance(self._store, FleetStore) and self._store.get(INDEXED) is not None
 
     def _is_kept(self) -> bool:
-        """Whether records get markers: also in a file that came from a bucket, because it may go back."""
+        """Whether records get markers. In a file they do only if the vault came from a bucket and may go back."""
         return isinstance(self._store, FleetStore) or self._store.get(INDEXED) is not None
 
     # Writing.
@@ -57,7 +61,7 @@ class CapIndex:
         return [PutNew(name, b"") for name in self._names(record)] if self._is_kept() else []
 
     def removal(self, thing: Object, record: CapRecord) -> list[Delete]:
-        """The deletions of a record and its markers."""
+        """The effects that delete a record and its markers."""
         removed = [Delete(thing.name, thing.version)]
         if not self._is_kept():
             return removed
@@ -65,7 +69,7 @@ class CapIndex:
         return removed + [Delete(one.name, one.version) for one in beside if one is not None and one.body is not None]
 
     def missing(self, records: Iterable[CapRecord]) -> Iterator[PutNew]:
-        """The markers missing for a complete index, given all records."""
+        """The effects that create the missing markers of all `records`, which completes the index."""
         for record in records:
             yield from (PutNew(name, b"") for name in self._names(record) if self._store.get(name) is None)
 
@@ -77,12 +81,15 @@ class CapIndex:
     # Finding.
 
     def of(self, actor: Actor, beside: Collection[str] = ()) -> Records:
-        """The records of an actor's caps and of scopes' caps, without those named in `beside`."""
+        """The records of an actor's caps and of the caps for scopes, without the records named in `beside`."""
         links = [*self._links(f"{_OF}{self._tag(_OF + actor)}/"), *self._links(f"{_OF}{_SCOPES}/")]
         return self.read(name for link in links if (name := CAPS + link) not in beside)
 
     def family(self, link: LinkId) -> Records | None:
-        """The records of all caps with the same root as this one. None if it has no readable record."""
+        """The records of all caps that were made from the same first cap as the cap `link`.
+
+        Returns None if `link` has no readable record.
+        """
         own = next((record for _, record in self.read([CAPS + link])), None)
         if own is None:
             return None
@@ -90,7 +97,7 @@ class CapIndex:
         return self.read(CAPS + one for one in self._links(f"{_FROM}{root}/"))
 
     def sample(self) -> Records:
-        """Some random records of any actor."""
+        """Some random records of caps, whichever actor they have."""
         page = self._store.names(CAPS, random_start(), _SAMPLE) if isinstance(self._store, FleetStore) else ()
         names = [one.name for one in page if is_record(one.name)]
         if len(names) < _SAMPLE and isinstance(self._store, FleetStore):
@@ -99,7 +106,7 @@ class CapIndex:
         return self.read(names)
 
     def _links(self, prefix: str) -> list[str]:
-        """The last parts of the names below a prefix, without tombstones."""
+        """The last parts of the names of all objects below a prefix. Tombstones are left out."""
         found: list[str] = []
         after = ""
         while page := self._store.names(prefix, after, _PAGE):
@@ -108,10 +115,10 @@ class CapIndex:
         return found
 
     def read(self, names: Iterable[str]) -> Records:
-        """The records of these names, without those that are gone or do not open.
+        """The records with these names. Records that are gone or do not open are left out.
 
-        One that does not open is not a record, or was destroyed. It must not stop every revocation; verification
-        reports it.
+        An object that does not open is no record, or was damaged. It must not stop every revocation, so it is skipped
+        here; `audit verify` reports it.
         """
         wanted = list(names)
         for thing in self._store.get_many(wanted) if isinstance(self._store, FleetStore) and wanted else ():
@@ -125,10 +132,10 @@ class CapIndex:
 
 
 def is_record(name: str) -> bool:
-    """Whether a name below `vault/caps/` can be a record's, and not a marker's."""
+    """Whether a name below `vault/caps/` is that of a record, and not that of a marker."""
     return len(name) == len(CAPS) + _LINK and "/" not in name[len(CAPS) :]
 
 
 def random_start() -> str:
-    """A random name among the records of caps, after which a sample begins."""
+    """A random name among the names of records. A sample takes the records after this name."""
     return CAPS + os.urandom(8).hex()

@@ -1,4 +1,4 @@
-"""The registry's records of caps, and the voiding of all caps of an actor."""
+"""Reads the stored records of minted caps, and makes all caps of an actor void."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from strongroom.store.fleet_contract import FleetStore
 
 _PAGE = 1000
 _KEPT = 24 * 3600
-"""Seconds after its end for which a cap's record still counts, because clocks differ."""
+"""How many seconds after the end of a cap its record is still needed, because the clocks of workers differ."""
 
 
 def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-    """The records of all minted caps, without those named in `beside`.
+    """The records of all minted caps, without the records named in `beside`.
 
-    In a bucket, a record that does not open is skipped: it is not a record, or was destroyed, and must not stop every
-    revocation. Verification reports it.
+    In a bucket, an object that does not open is skipped: it is no record, or was damaged, and must not stop every
+    revocation. `audit verify` reports it.
     """
     for thing in _registered(state, beside):
         if thing.body is None:
@@ -36,18 +36,21 @@ def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[
 
 
 def cap_records_of(state: Replica, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-    """The records of an actor's caps and of scopes' caps. Without an index, those of all caps."""
+    """The records of an actor's caps and of the caps for scopes. Without an index, the records of all caps."""
     return state.cap_index.of(actor, beside) if state.cap_index.is_made() else cap_records(state, beside)
 
 
 def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
-    """The records of caps that came from `link`. `of` is the recorded link that it was made from."""
+    """The records of all caps that were narrowed, renewed or minted from the cap `link`.
+
+    `of` is a link of the same cap that has a record: it leads to the records in the index.
+    """
     family = state.cap_index.family(of) if state.cap_index.is_made() else None
     return [one for _, one in (cap_records(state) if family is None else family) if link in one.parents]
 
 
 def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
-    """The records as stored, tombstones too."""
+    """The stored objects of all records, including tombstones."""
     if state.store.is_whole:
         yield from (one for one in state.records.objects(CAPS) if one.name not in beside and is_record(one.name))
         return
@@ -62,17 +65,21 @@ def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
 
 
 def is_over(state: Replica, record: CapRecord, now: Millis) -> bool:
-    """Whether a cap ended so long ago that no worker accepts it. A vault in a file keeps all records."""
+    """Whether a cap ended so long ago that no worker accepts it, so its record may be removed.
+
+    Always False for a vault in a file, which keeps all records.
+    """
     return not state.store.is_whole and record.expires + _KEPT < now // 1000
 
 
 def standing_effects(
     state: Replica, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
 ) -> list[Effect]:
-    """The effects that void every cap of an actor issued up to now. `records` are those of caps, if read already.
+    """The effects that make every cap of an actor void that was issued up to now.
 
-    A cap with a later time of issue, from a worker whose clock is ahead, is revoked by its link instead, even if it
-    covers more actors. It is not valid anywhere else yet, and voiding all caps up to then would lock the actor out.
+    `records` are the records of caps, if the caller has read them already. A cap whose time of issue is in the future
+    comes from a worker with a fast clock. Such a cap is revoked by its link, even if it covers more actors, because
+    making all caps up to that time void would lock the actor out. The cap is not valid at other workers yet.
     """
     locator = state.slots.actor(actor)
     if state.store.is_whole:
@@ -86,19 +93,25 @@ def standing_effects(
 
 
 def _standing_effect(state: Replica, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
-    """The effect that voids every cap of the actor at `locator` issued up to now, or at one of the times `issued`."""
+    """The effect that makes every cap of an actor void that was issued up to now, or up to the latest of `issued`.
+
+    `locator` is the pseudonym of the actor in the store.
+    """
     name = STANDING + locator
     stored = state.store.get(name)
     before = 0 if stored is None else state.records.open(name, NotBefore).not_before
-    # Later than every existing cap: mint issues none before `not_before`, and this clock may be behind the log, or
-    # behind another worker's clock and log.
+    # The new `not_before` is later than every existing cap. No cap is minted before `not_before`, and this clock may
+    # be behind the log, or behind the clock and log of another worker.
     latest = max(now, state.store.head().time) // 1000
     sealed = state.records.seal(name, NotBefore(max(latest, before, *issued) + 1))
     return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 
 
 def pin_standing(state: Replica, actor: Actor, issued: int) -> Expect:
-    """Make a commit depend on an actor's standing. Lost if it voids a cap issued then: ask the gate again."""
+    """The condition under which a commit fails if an actor's caps were made void meanwhile.
+
+    Raises Lost if a cap issued at `issued` is void already: the caller must ask the gate again.
+    """
     name = STANDING + state.slots.actor(actor)
     stored = state.store.get(name)
     if stored is None:
@@ -109,6 +122,6 @@ def pin_standing(state: Replica, actor: Actor, issued: int) -> Expect:
 
 
 def _concerns(record: CapRecord, actor: Actor) -> bool:
-    """Whether voiding an actor's caps voids this one: the actor's own, or one that can be narrowed to it."""
+    """Whether a cap covers this actor: it is a cap of the actor, or a cap for a scope that includes the actor."""
     is_scope = record.actor.endswith("/") and record.data_class != DataClass.ADMIN
     return record.actor == actor or (is_scope and actor.startswith(record.actor))

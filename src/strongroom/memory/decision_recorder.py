@@ -1,7 +1,7 @@
-"""The decision recorder: asks the gate, and records every decision.
+"""The decision recorder: asks the gate about every request, and records every decision in the log.
 
-Only the gate admits. A refusal is in the log before the caller hears of it; a success is committed together with its
-effects before its result is released. If the log cannot be written, neither leaves.
+Only the gate admits requests. A refusal is in the log before the caller gets it. A success is committed together with
+its effects before the caller gets the result. If the log cannot be written, the caller gets an error instead of either.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _UNMARKED = (Expect, Purge)
 T = TypeVar("T")
 
 _MANY = 2_000
-"""From so many lines on, ranking counts as slow."""
+"""Ranking more lines than this counts as slow."""
 
 _LARGE = 2 * 1024
-"""From so many characters of new lines on, reading them counts as slow."""
+"""Indexing more characters of new lines than this counts as slow."""
 
 _TRIES = 64
-"""How often shelves are loaded again that were evicted before they could be read."""
+"""How often namespaces are loaded again if they were evicted from RAM before their lines could be read."""
 
 _PLACES_HELD = 1024
 PER_ENTRY = 256
-"""Objects named in one entry, so that a full one still fits an entry bundle's 64 KiB."""
+"""Maximum number of objects that one log entry names, so that a full entry fits into a bundle of 64 KiB."""
 
 
 def system_clock() -> Millis:
-    """This machine's time."""
+    """The time of this machine's clock."""
     return Millis(time.time_ns() // 1_000_000)
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The cap shown, the source of the request, and its id for the log."""
+    """The cap that a caller shows, the source of the request (such as `python`), and the request's id for the log."""
 
     token: str
     source: str = "python"
@@ -79,21 +79,22 @@ class DecisionRecorder:
         self.now = clock
         self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
-        # They ask here for the time, so that all three go by one clock.
+        # Both recorders take the time from here, so that all three objects use one clock.
         self.refusals = RefusalRecorder(state, lambda: self.now())
         self.admin = AdminRecorder(state, lambda: self.now())
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
-        """Ask the gate about a request to a memory; see `_decided`."""
+        """Ask the gate to admit a request to a memory. A refusal is logged, and then raised (`_decided`)."""
         return (yield from self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked))
 
     def admit_to_seal(
         self, caller: Caller, ask: Ask, since: Mapping[str, Version] = ANY
     ) -> Operation[tuple[Grant, Mapping[str, Version]]]:
-        """Admit a caller who is about to write with an actor's keys. Returns the grant, and the `since` for the commit.
+        """Admit a caller that is about to write with an actor's keys.
 
-        Keys are read after the vault or beside it, so an erasure that voids the cap, and new keys, may come between.
-        Therefore the decision is made on what is known before the keys are read, and verified beside the log's write.
+        Returns the grant, and versions that the commit must find unchanged. Between the decision and the reading of the
+        keys, an erasure may make the cap void, and another process may create new keys. Therefore the decision is based
+        on versions that were read before the keys, and the commit verifies these versions.
         """
         grant = yield from self.admit(caller, ask, since or None)
         if not since and (since := self.known(caller, lines=False)):
@@ -101,18 +102,19 @@ class DecisionRecorder:
         return grant, since
 
     def known(self, caller: Caller, *, lines: bool) -> Mapping[str, Version]:
-        """The versions for an optimistic decision: decide from the cache, and commit `since` these. Empty: read first.
+        """The cached versions for an optimistic decision, which uses the cache and lets the commit verify the versions.
 
-        With `lines`, the version of the memory is among them, else only the vault's. A near store is always read first.
+        With `lines`, the version of the actor's memory is included; otherwise only that of the vault. The result is
+        empty if the store must be read first, which is always so for a store on this machine.
         """
         return self.state.known(self._locator(caller), lines=lines) if self.state.store.is_distant else ANY
 
     def appoint(self, caller: Caller, ask: Ask) -> Operation[AdminGrant]:
-        """Ask the gate about the vault's own affairs."""
+        """Ask the gate to admit a request that concerns the vault itself, such as minting or revoking a cap."""
         return self._decided(caller, ask, lambda gate, now: gate.appoint(caller.token, ask, now))
 
     def check(self, caller: Caller) -> Operation[Cap]:
-        """Raise if a cap is not valid, before any work is done for it."""
+        """Raise the gate's refusal if a cap is not valid, before any work is done for the caller."""
         return self._decided(caller, None, lambda gate, now: gate.check(caller.token, now))
 
     def _decided(
@@ -122,10 +124,10 @@ class DecisionRecorder:
         decide: Callable[[Gate, int], T],
         looked: Mapping[str, Version] | None = None,
     ) -> Operation[T]:
-        """The gate's decision, after catching up with every revocation. A refusal is logged before it is raised.
+        """The gate's decision, made after every revocation so far was read. A refusal is logged before it is raised.
 
-        `looked` replaces the read of versions: the caller has just read these, or its commit verifies them. A refusal
-        is never based on them alone: the request is then decided again, after a read.
+        `looked` are versions that the caller has just read, or that its commit will verify. They replace a read of the
+        store. A refusal is never based on them alone: the store is read, and the request is decided again.
         """
         if self.state.store.is_distant and (hopeless := self.refusals.hopeless(caller.token)) is not None:
             yield from self.refusals.refuse(hopeless, ask, self.now(), caller.request)
@@ -141,7 +143,7 @@ class DecisionRecorder:
         now = self.now()
         try:
             decided = decide(self.state.gate, now // 1000)
-            if not locator and self._locator(caller):  # a new cap: only now is it known whose memory it opens
+            if not locator and self._locator(caller):  # a new cap, whose actor was unknown before this decision
                 self.state.catch_up(self._locator(caller))
             return decided
         except StrongroomError as error:
@@ -155,7 +157,7 @@ class DecisionRecorder:
     def _refused_as_known(
         self, error: Tampered, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], object]
     ) -> Operation[None]:
-        """Log that the store cannot be followed. Known revocations stay in force: a revoked cap is refused as such."""
+        """Log that changes in the store could not be read. If the cap is known to be revoked, refuse it for that."""
         now = self.now()
         try:
             decide(self.state.gate, now // 1000)
@@ -166,14 +168,17 @@ class DecisionRecorder:
             yield from self.refusals.record(error, held, ask, caller.request)
 
     def _locator(self, caller: Caller) -> str:
-        """The actor of a request, if actors are followed one by one and the cap was verified before; else ""."""
+        """The pseudonym of the request's actor in the store, or "".
+
+        It is "" if the store does not keep the changes of each actor separately, or the cap was not verified before.
+        """
         if not self.state.store.is_distant:
             return ""
         held = self.state.gate.known(caller.token)
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
     def recorded(self, admitted: Grant | AdminGrant, caller: Caller, doing: Operation[T]) -> Operation[T]:
-        """Log failures between admission and answer. Unavailable is not a decision and is not logged."""
+        """Run an admitted operation, and log an error that ends it. Unavailable is no decision, and is not logged."""
         try:
             return (yield from doing)
         except StrongroomError as error:
@@ -181,14 +186,17 @@ class DecisionRecorder:
                 yield from self.refusals.record_failure(error, admitted, caller.request)
             raise
         except Lost:
-            raise  # a lost race is no outcome: the caller of `commit` tries again
+            raise  # a lost race is not the end of the request: the caller of `commit` tries again
         except Exception as error:
-            # A defect, ours or an engine's: the request has ended, and the log must say so.
+            # A bug in Strongroom or in an engine. The request has ended, and the log must say so.
             yield from self.refusals.record_defect(error, admitted, caller.request)
             raise
 
     def new_id(self, place: str, now: Millis) -> LineId:
-        """A new id, increasing within one place. A counter shared by places would tell of what others put."""
+        """A new line id, greater than all earlier ids of the same place (a namespace of an actor).
+
+        Each place has a counter of its own: a shared counter would show how much others put.
+        """
         with self._ids_lock:
             while place not in self._ids and len(self._ids) >= _PLACES_HELD:
                 del self._ids[next(iter(self._ids))]
@@ -196,18 +204,18 @@ class DecisionRecorder:
             return ids.new(now)
 
     def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
-        """Namespaces, most sensitive first; one that left the registry comes last."""
+        """The namespaces in order, most sensitive first. A namespace that the vault no longer lists comes last."""
         if len(namespaces) == 1:
             return list(namespaces)
         order = {name: place for place, name in enumerate(self.state.records.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
     def at_hand(self, grant: Grant) -> list[CachedNamespace] | None:
-        """The shelves of a grant. None if they have to be loaded, or if that fails."""
+        """The cached namespaces of a grant. Returns None if one of them is not loaded, or its keys cannot be read."""
         try:
             places = self._places(grant)
         except (Tampered, Unavailable):
-            return None  # loading them will raise it again, and log it
+            return None  # loading them will raise the error again, and log it
         found: list[CachedNamespace] = []
         for place in places:
             shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
@@ -218,7 +226,10 @@ class DecisionRecorder:
         return found
 
     def _retire(self, shelves: Sequence[CachedNamespace]) -> None:
-        """Hide what has expired by this machine's clock or the log's, whichever is later; no request decides it."""
+        """Hide the lines that have expired by the later of two times: this machine's clock, and the last log entry.
+
+        A time that a request names plays no part in this.
+        """
         now = self.now()
         for shelf in shelves:
             states = shelf.states
@@ -228,7 +239,7 @@ class DecisionRecorder:
                 states.now = now  # also for changes that are posted and not applied yet
 
     def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:
-        """Whether ranking these shelves is slow."""
+        """Whether ranking the lines of these namespaces is slow."""
         if self.state.store.is_distant:
             return False
         unread = sum([shelf.unread_size for shelf in shelves])
@@ -243,17 +254,17 @@ class DecisionRecorder:
         *,
         is_long: bool = False,
     ) -> Operation[tuple[Grant, list[CachedNamespace]]]:
-        """Admit a request to read lines, and load the shelves that it covers.
+        """Admit a request to read lines, and load the namespaces that it covers.
 
-        The gate is asked again whenever time has passed, because the cap may have been revoked meanwhile. With
-        `patience`, the shelves are returned as far as they are loaded after so many seconds. `is_long` says that the
-        next step is slow whatever the size of the shelves.
+        The gate is asked again whenever time has passed, because the cap may have been revoked meanwhile. `patience`
+        is how many seconds to wait: then the namespaces are returned even if only some of their lines are loaded.
+        `is_long` says that the next step is slow, however few lines there are.
         """
         is_paced = False
         shelves: list[CachedNamespace] | None = None
         for _ in range(_TRIES):
             grant = yield from self.admit(caller, ask, looked)
-            # References in `shelves` keep loaded shelves available, whatever the budget says.
+            # The references in `shelves` keep the loaded lines in RAM, even if the cache evicts them.
             looked, shelves = None, self.at_hand(grant)
             if shelves is None:
                 loading = load_shelves(self.state, grant.actor, self._places(grant), patience)
@@ -267,10 +278,12 @@ class DecisionRecorder:
             if is_paced or not (is_long or self.is_long(shelves)) or (yield SlowStep(grant.actor)) is AT_ONCE:
                 return grant, shelves
             is_paced = True
-        raise StoreUnavailable("the server has too little memory for all current requests", hint="try again")
+        raise StoreUnavailable(
+            "this process has too little memory for the lines of all current requests", hint="try again later"
+        )
 
     def _places(self, grant: Grant) -> list[ShelfPlace]:
-        """The places of a grant's shelves. A namespace into which nothing was put has none."""
+        """The places of the grant's namespaces in the store, without namespaces into which nothing was put."""
         return self.state.shelf_places(grant.actor, self.in_order(grant.namespaces))
 
     def commit(
@@ -287,9 +300,10 @@ class DecisionRecorder:
         detail: str = "",
         since: Mapping[str, Version] = ANY,
     ) -> Operation[None]:
-        """Record an admitted request with its effects, all or nothing.
+        """Record an admitted request in one commit with its effects.
 
-        `keys` tag it if they are not stored yet. `written` are the decrypted lines among the effects, by name.
+        `keys` are the actor's keys if they are not stored yet: the log entry needs them for its tags. `written` are the
+        decrypted lines among the effects, by the names of their objects.
         """
         if keys is None:
             held = self.state.keys_of(grant.actor)
@@ -311,7 +325,7 @@ class DecisionRecorder:
         erased: str,
         request: str,
     ) -> list[Entry]:
-        """The entries of one admitted request; several if it touches more objects than one entry can name."""
+        """The log entries of one admitted request: several if one entry cannot name all its lines and objects."""
         tagged = self.marks(effects, keys) if effects else ()
         locators = [self.state.slots.namespace(grant.actor, name) for name in grant.namespaces]
         locators.sort()
@@ -341,7 +355,7 @@ class DecisionRecorder:
         return entries
 
     def marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
-        """The marks of the effects, under the tags of the actor that `keys` belong to, or of the vault."""
+        """The changed objects as the log names them: by pseudonyms, made with a key of the actor or of the vault."""
         vault_tag = self.state.records.vault_tag
         tags = {
             one.name: keys.object_tags(one.name)

@@ -12,10 +12,13 @@ from strongroom.model import Document, DocumentPage, Forgotten
 
 
 class DocumentMethods(MemoryHandle):
-    """The documents of a memory. `namespace` may be left out if the cap covers only one."""
+    """The methods of a memory that read and write documents.
+
+    `namespace` may be left out if the cap covers only one namespace.
+    """
 
     def document(self, key: str, *, namespace: str | None = None) -> Document:
-        """The present version of the document at `key`. LineNotFound if there is none."""
+        """The present version of the document at `key`. Raises LineNotFound if there is no such document."""
         return self._door.call(api.ReadDocument(key=key, namespace=namespace))
 
     def write_document(
@@ -29,10 +32,11 @@ class DocumentMethods(MemoryHandle):
         meta: Mapping[str, Any] | None = None,
         expires: datetime | None = None,
     ) -> Document:
-        """Write a document if it is still at `version` ("": there is none); otherwise raise VersionConflict.
+        """Write a document if its present version is `version`; otherwise raise VersionConflict.
 
-        `key` is a path such as `notes/2026/trip.md`, `text` has at most 64 KiB. Tags, meta and expiry are those of this
-        version. The version before is kept: `document_history` has the last ten.
+        `version` is "" for a document that does not exist yet. `key` is a path such as `notes/2026/trip.md`, and `text`
+        has at most 64 KiB. Tags, meta and expiry belong to the new version only. Up to ten earlier versions are kept
+        (`document_history`).
         """
         call = api.WriteDocument(
             key=key,
@@ -53,27 +57,29 @@ class DocumentMethods(MemoryHandle):
         limit: int = 100,
         after: str | None = None,
     ) -> DocumentPage:
-        """One page of the documents whose keys begin with `prefix`, in the order of their keys, without texts.
+        """List the documents whose keys begin with `prefix`, in the order of their keys, without texts.
 
-        `after` takes the `next` of the page before.
+        Returns one page. For the next page, pass the `next` of this page as `after`.
         """
         names = (namespaces,) if isinstance(namespaces, str) else None if namespaces is None else tuple(namespaces)
         return self._door.call(api.ListDocuments(prefix=prefix, namespaces=names, limit=limit, after=after))
 
     def delete_document(self, key: str, *, namespace: str | None = None, version: str | None = None) -> Forgotten:
-        """Delete a document with all of its versions; with `version`, only if it is still at that one.
+        """Delete a document with all of its versions.
 
-        The answer names the version that was deleted, or none if there was no document. The key can be used again.
+        If `version` is given, it must be the document's present version; otherwise the call raises VersionConflict. The
+        answer names the version that was deleted, or no version if there was no document. The key can be used again.
         """
         return self._door.call(api.DeleteDocument(key=key, namespace=namespace, version=version))
 
     def rename_document(
         self, key: str, new_key: str, *, namespace: str | None = None, version: str | None = None
     ) -> Document:
-        """Give a document another key, together with its history; with `version`, only if it is still at that one.
+        """Give a document another key, together with its history.
 
-        VersionConflict if it has changed, or if there is a document at `new_key`. On SQLite it is renamed or not,
-        whatever crashes. In a bucket, a crash may leave it under both keys; the same call again completes it.
+        Raises VersionConflict if there is a document at `new_key`, or if `version` is given and is not the present
+        version. On SQLite, a crash leaves the document either renamed or not renamed. In a bucket, a crash may leave
+        the document under both keys: repeat the call to complete the renaming.
         """
         call = api.RenameDocument(key=key, new_key=new_key, version=version, namespace=namespace)
         return self._door.call(call)

@@ -1,7 +1,7 @@
-"""Forgets lines that have ended: expired ones, and replacements that never took effect because their worker died.
+"""Forgets lines that have ended: expired lines, and replacements that never took effect because their worker died.
 
-This is the vault's own upkeep, recorded as `expire` in the log. It looks at the shelves in RAM, and deletes only what
-every worker holds for ended, however far their clocks may be apart.
+The vault does this by itself, and records it as `expire` in the log. Only lines of namespaces in RAM are checked. A
+line is deleted only once it has ended by the clock of every worker, as far as clocks may differ.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from strongroom.model import Kind, Line, LineId, Millis
 from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Expect, Lost
 
 UNCONFIRMED = 3_600_000
-"""Milliseconds after which a replacement without its mark is given up. No commit takes nearly as long."""
+"""How many milliseconds after it was written a replacement that has not taken effect is given up (one hour).
+
+No commit takes nearly as long.
+"""
 
 
 def forget_ended(clerk: DecisionRecorder) -> int:
-    """Forget the ended lines of the shelves in RAM. Returns how many. What is lost to another process is left to it."""
+    """Forget the ended lines of all namespaces in RAM. Returns the number of forgotten lines.
+
+    If another process changes the same lines meanwhile, they are left to that process.
+    """
     gone = 0
     for shelf in clerk.state.shelves.loaded():
         with suppress(Lost, StrongroomError):
@@ -35,7 +41,7 @@ def forget_ended(clerk: DecisionRecorder) -> int:
 
 
 def ended_lines(clerk: DecisionRecorder, shelf: CachedNamespace) -> list[Line]:
-    """The lines of a shelf that are to be forgotten by now."""
+    """The lines of a cached namespace that have ended, so that they must be forgotten now."""
     now = max(clerk.now(), Millis(clerk.state.store.head().time))
     shelf.retire(now)
     with hold_still([shelf]):
@@ -53,14 +59,14 @@ def _forget_ended(clerk: DecisionRecorder, shelf: CachedNamespace) -> int:
         state.catch_up(locator)
         held = state.held_keys(locator)
     if held is None or held.keys.birth(namespace) != shelf.birth:
-        return 0  # erased meanwhile: lines with these ids are others, put since
+        return 0  # the namespace was erased meanwhile: lines with these ids are new ones
     names = [line_name(shelf.prefix, line.id) for line in ended if line.kind != Kind.DOCUMENT]
     stored = [one for name in names if (one := state.store.get(name)) is not None and one.body is not None]
     documents = [line for line in ended if line.kind == Kind.DOCUMENT]
     deletions, deleted = delete_effects(state, held.keys.actor, documents)
     if not stored and not deletions:
         return 0
-    # The keys are pinned: with them, the namespace could be erased, and used again, until the commit.
+    # The commit fails if the keys changed: until then, the namespace could be erased and used again.
     effects: list[Effect] = [Expect(held.name, held.version)]
     effects += [*[Delete(one.name, one.version) for one in stored], *deletions]
     ids = [*[LineId(one.name.rsplit("/", 1)[1]) for one in stored], *deleted]

@@ -1,6 +1,6 @@
-"""The transport into a vault in this process, and the table of functions that carry out the calls.
+"""The transport of calls to a vault in this process, and the table of the functions that carry out these calls.
 
-The memory's calls are listed here. The others (caps, the log) are added by the vault, which is a layer above.
+The table here has the calls of a memory. The vault, which is a layer above, adds the calls for caps and for the log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MEMORY_OPERATIONS: Operations = {
 
 
 class LocalTransport:
-    """Carries the calls made under one cap. Thread-safe and cheap to make."""
+    """Carries out the calls that are made under one cap. Thread-safe and cheap to make."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class LocalTransport:
     ) -> None:
         self._clerk = clerk
         self._operations = operations
-        # An exact str: a subclass could show the gate another text than the one that is renewed.
+        # A plain `str`: a subclass could show the gate another text than the text that is renewed.
         plain = str.__str__(token) if isinstance(token, str) else token
         self._caller = Caller(plain, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
 
@@ -69,24 +69,24 @@ class LocalTransport:
         return run_inline(self.doing(call), self._clerk.state.store)
 
     def with_cap(self, token: str) -> LocalTransport:
-        """A transport into the same vault under another cap."""
+        """A transport to the same vault under another cap."""
         return LocalTransport(
             self._clerk, token, self._operations, source=self._caller.source, request=self._caller.request
         )
 
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
-        """The error to raise for a call that could not be parsed; see `refusing`."""
+        """The error to raise for a call that could not be parsed: the gate's refusal of the cap, or else `error`."""
         return run_inline(self.refusing(kind, error), self._clerk.state.store)
 
-    # The same as operations, for a server that runs many concurrently.
+    # The methods above as operations (generators), for a server that runs many of them concurrently.
 
     def doing(self, call: Call[A]) -> Operation[A]:
         return cast("Operation[A]", self._operations[type(call)](self._clerk, self._caller, call))
 
     def lineage(self) -> int | None:
-        """The number that a cap shares with all caps narrowed or renewed from it; None if this vault never signed it.
+        """A number that the cap shares with all caps narrowed or renewed from it. None if this vault never signed it.
 
-        It admits nothing: a server only shares its time fairly by it.
+        A server uses the number only to share its time fairly. It admits nothing.
         """
         return self._clerk.state.gate.lineage(self._caller.token, self._clerk.now() // 1000)
 
@@ -97,7 +97,7 @@ class LocalTransport:
     def refusing(self, kind: type[Call[Any]], error: Invalid) -> Operation[StrongroomError]:
         """The error to raise for a call that could not be parsed: the gate's refusal of the cap, or else `error`.
 
-        Either is logged. The cap is checked first, so that a bad cap is reported before a bad call.
+        Both kinds of error are logged. The cap is checked first, so that a bad cap is reported before a bad call.
         """
         ask = Ask(kind.op, data_class=kind.data_class)
         opens_memory = kind.data_class == DataClass.MEMORY and kind.op != Op.RENEW
@@ -120,7 +120,7 @@ def run_inline(doing: Operation[T], store: Store) -> T:
         while True:
             try:
                 sent = _carry_out(step, store)
-            except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
+            except Exception as error:  # noqa: BLE001 - the operation itself handles its errors
                 step = doing.throw(error)
             else:
                 step = doing.send(sent)
@@ -130,7 +130,7 @@ def run_inline(doing: Operation[T], store: Store) -> T:
 
 
 def _carry_out(step: Step, store: Store) -> Commit:
-    """Carry out a step on this thread. Returns the value to send to the operation."""
+    """Carry out one step of an operation on this thread. Returns the value to send to the operation."""
     if isinstance(step, Pending):
         return store.commit(step.entries, step.effects, step.time, since=step.since)
     if isinstance(step, SlowStep):

@@ -1,4 +1,4 @@
-"""What a memory is bound to: the transport that carries its calls, and how it is closed."""
+"""The base class of a memory: it holds the transport of the memory's calls, and closes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ H = TypeVar("H", bound="MemoryHandle")
 
 
 class MemoryHandle:
-    """A transport under one cap, as a context manager. Thread-safe."""
+    """Holds the transport for one cap, and is a context manager that closes it. Thread-safe."""
 
     def __init__(self, door: Transport, *, close: Callable[[], None] | None = None) -> None:
         self._door = door

@@ -1,13 +1,14 @@
-"""The numbered places of one shelf's pages, and what keeps forgotten lines out of them.
+"""The numbered places in the store for one namespace's cache pages. A forgotten line must not stay in a page.
 
-Places are below `derived/`, outside the log. A forgotten line must not live on in one:
+A page is a stored copy of many lines (`stored_pages.py`). The places are below `derived/` and are not in the log. Two
+rules keep forgotten lines out of pages:
 
-* A writer of a page first claims a place, then reads which lines exist, and fills the place only if it is unchanged
-  (compare-and-swap).
-* A forget removes, in the same commit, every page that holds one of its lines and every place that might come to hold
-  one, and the commit fails if any other place was claimed or filled meanwhile.
+- The writer of a page first claims a place with an empty object. Then it reads which lines exist, and fills the place
+  only if the empty object is unchanged (compare-and-swap).
+- The commit that forgets lines also removes every page that holds one of them, and every place that may be filled with
+  one. The commit fails if another place was claimed or filled meanwhile.
 
-This needs a store with atomic commits. In another, no place is ever claimed.
+The rules need a store with atomic commits. In another store, no place is ever claimed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LAST_PART = "lines"
 
 
 class PagePlaces:
-    """The places of one shelf's pages."""
+    """The places in the store for the cache pages of one namespace."""
 
     def __init__(self, state: Replica, actor: Actor, namespace: Namespace, birth: bytes) -> None:
         self._state = state
@@ -47,10 +48,10 @@ class PagePlaces:
         self._prefix = f"{state.slots.shelf(actor, namespace)}derived/page-"
         self.are_kept = state.store.is_whole
         self._held: dict[str, tuple[Version, frozenset[LineId]]] = {}
-        """The pages that this process has read or written: their version, and the lines in them."""
+        """The pages that this process has read or written: the version of each page, and the ids of its lines."""
 
     def known(self) -> list[Object]:
-        """The places that were ever claimed. Other names there are not ours."""
+        """The places that were ever claimed, including tombstones. Other objects with this prefix are ignored."""
         if not self.are_kept:
             return []
         return [
@@ -64,13 +65,13 @@ class PagePlaces:
         return [place for place in self.known() if place.body is not None]
 
     def remove(self, place: Object) -> None:
-        """Remove a page that was read, if nobody changed it meanwhile."""
+        """Remove a page that this process has read, if no other process changed it meanwhile."""
         del self._held[place.name]
         with suppress(Lost, Unavailable):
             self._state.store.delete(place.name, place.version)
 
     def read(self, place: Object, living: Collection[LineId]) -> Batch | None:
-        """A page, if it opens and all its lines still exist; otherwise None."""
+        """Read the page in a place. Returns None if the page does not open or one of its lines no longer exists."""
         try:
             found = self._state.store.get(place.name)
             if found is None or not found.body:
@@ -80,7 +81,7 @@ class PagePlaces:
                 return None
             page = decode_page(opened)
             if not all(CRITICAL.issuperset(details.critical) for details in page.details.values()):
-                return None  # of a newer version; reading the lines themselves says so
+                return None  # a newer version wrote the page; reading its lines one by one raises the right error
             batch = page.batch(self._namespace)
         except (Tampered, msgspec.DecodeError, IndexError):
             return None
@@ -100,7 +101,7 @@ class PagePlaces:
         return sum(len(names) for _, names in self._held.values())
 
     def lines_in_pages(self, living: Collection[LineId]) -> set[LineId]:
-        """The lines that are in a page by now, including pages of other processes."""
+        """The ids of all lines that are in a page now, including pages that other processes wrote."""
         places = self.used()
         current = {place.name: place.version for place in places}
         self._held = {name: held for name, held in self._held.items() if current.get(name) == held[0]}
@@ -110,14 +111,14 @@ class PagePlaces:
         return {name for _, names in self._held.values() for name in names}
 
     def claim(self) -> Object | None:
-        """Claim a place to write a page to. None if another process was first."""
+        """Claim the next free place for a page. Returns None if another process was first, or no place is free."""
         held = self._keys() if self.are_kept else None
         places = self.known()
         name = self._next_place(places)
         if held is None or name is None:
             return None
-        # The claim fails if the keys changed: nothing may be written for an erased namespace. And if the last place is
-        # gone: a concurrent forget would then wait for its number to be claimed, and not for this one.
+        # The claim fails in two cases. If the keys changed: nothing may be written for an erased namespace. If the last
+        # place is gone: a concurrent forget then expects the number of that place to be claimed next, and not this one.
         given = [Expect(held.name, held.version)]
         given += [Expect(place.name, place.version) for place in places[-1:]]
         with suppress(Lost, Unavailable):
@@ -125,19 +126,19 @@ class PagePlaces:
         return None
 
     def _next_place(self, places: Iterable[Object]) -> str | None:
-        """The next place to be claimed; None if all numbers are used."""
+        """The name of the next place to be claimed, or None if all numbers are used."""
         used = [int(place.name[len(self._prefix) :].partition("/")[0]) for place in places]
         number = max(used, default=-1) + 1
         return f"{self._prefix}{number:06d}/{_LAST_PART}" if number < _PLACES else None
 
     def _keys(self) -> KeyCache | None:
-        """The actor's keys, if the namespace's are still this shelf's: lines of an erased one must not be written."""
+        """The actor's keys, or None if the namespace was erased since: its lines must not be written to a page."""
         held = self._state.keys_of(self._actor)
         locator = self._state.slots.namespace(self._actor, self._namespace)
         return held if held is not None and held.keys.birth(locator) == self._birth else None
 
     def fill(self, claimed: Object, batch: Batch) -> None:
-        """Write a page to its place, if no line was forgotten meanwhile. A failure is harmless."""
+        """Write a page to its claimed place, if no line was forgotten meanwhile. A failure is ignored."""
         with suppress(Lost, Unavailable):
             page = CachePage.of(batch)
             sealed = self._sealed(claimed.name, page.encoded(), DETAILED if page.details else VERSION)
@@ -153,7 +154,7 @@ class PagePlaces:
         return line_encryption.seal_page(data, name, place, epoch, key, self._state.random(24), version)
 
     def without(self, forgotten: Collection[LineId]) -> list[Effect]:
-        """The effects by which a commit that forgets these lines ensures that no page holds one, now or later."""
+        """The effects that a commit needs when it forgets these lines: afterwards no page holds one of them."""
         if not self.are_kept:
             return []
         places = self.known()

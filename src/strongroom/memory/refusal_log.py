@@ -1,10 +1,13 @@
-"""The refusals that get a log entry each, and those that are counted: a refused cap must not fill the log.
+"""Decides which refusals get a log entry of their own, and which are only counted. A refused cap must not fill the log.
 
-Refusals are grouped into pairs of the cap's first link and the reason. The first of a pair in a minute is written, for
-at most `HELD` pairs. Of each pair `EACH` are written one by one, as long as all pairs together write at most `TOTAL` a
-second. Further ones are counted for each pair and actor, and one entry (a sum) tells how many there were, in which
-namespaces, with the fields of the last of them. At most `TOTAL` sums are written a second, too. Not responsible for
-writing. Admitted requests never pass here.
+Refusals are grouped by a pair: the first link of the cap, and the reason. In each minute:
+
+- The first refusal of a pair gets an entry, for at most `HELD` pairs.
+- Up to `EACH` refusals of a pair get an entry, as long as all pairs together get at most `TOTAL` entries a second.
+- Further refusals are counted for each pair and actor. When the minute is over, one entry (a sum) tells their number
+  and their namespaces, with the other fields of the last refusal. At most `TOTAL` sums are written a second.
+
+This module does not write to the log, and admitted requests never pass through it.
 """
 
 from __future__ import annotations
@@ -19,19 +22,19 @@ from strongroom.audit.entry import Decision, Entry
 from strongroom.model import Millis
 
 EACH = 60
-"""How many refusals of one pair get an entry of their own within a minute. The others are only counted."""
+"""How many refusals of one pair (cap and reason) get an entry of their own in a minute. Further ones are counted."""
 
 TOTAL = 100
-"""Entries within a second, in addition to the first of each pair; and sums within a second."""
+"""Maximum number of entries in a second, in addition to the first of each pair. Also the maximum number of sums."""
 
 HELD = 1024
-"""Maximum number of pairs tracked at once, of first refusals written in one minute, and of sums."""
+"""Maximum number of pairs that are tracked at once, of first refusals written in a minute, and of sums in RAM."""
 
 NAMED = 256
 """Maximum number of namespaces that one sum names."""
 
 OTHERS = " and others"
-"""The end of `detail` where a sum stands for more caps, actors or namespaces than it can name."""
+"""The end of the `detail` field in a sum that stands for more caps, actors or namespaces than it can name."""
 
 _MINUTE = 60_000
 _SECOND = 1000
@@ -39,11 +42,11 @@ _NEVER = 2**63
 
 Pair = tuple[str, str]
 _ANY_CAP = ""
-"""Stands in a pair instead of the cap's first link when refusals of all caps are counted together."""
+"""Replaces the cap's first link in a pair if the refusals of all caps are counted together."""
 
 
 class _Bound:
-    """A rate limit: at most `most` in each span of time."""
+    """A rate limit: at most `most` entries in each span of `span` milliseconds."""
 
     def __init__(self, most: int, span: int) -> None:
         self._most = most
@@ -52,7 +55,7 @@ class _Bound:
         self._taken = 0
 
     def takes(self, now: Millis) -> bool:
-        """Take one place within the limit. False if there was none left."""
+        """Count one entry. Returns False if this exceeds the limit."""
         if now // self._span != self._current:
             self._current, self._taken = now // self._span, 0
         self._taken += 1
@@ -60,7 +63,7 @@ class _Bound:
 
 
 class _Sum(msgspec.Struct):
-    """Refusals that were counted together. `last` is the latest of them."""
+    """Refusals that were counted together. `last` is the entry that the latest of them would have got."""
 
     last: Entry
     since: Millis
@@ -71,7 +74,10 @@ class _Sum(msgspec.Struct):
 
 
 class _Window(msgspec.Struct):
-    """The current minute of one pair. `sums` are by the actor's tag; None is for actors beyond the room."""
+    """The current minute of one pair (cap and reason).
+
+    `sums` has a sum for each actor, by the actor's tag. The key None is for all actors that have no room of their own.
+    """
 
     start: Millis
     written: int = 0
@@ -84,27 +90,27 @@ class RefusalLog:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._windows: OrderedDict[Pair, _Window] = OrderedDict()
-        """In the order in which their minutes began."""
+        """The current minute of each pair, in the order in which these minutes began."""
         self._ready: deque[Entry] = deque()
-        """Sums to be written as soon as the limit of a second allows."""
+        """The sums of past minutes, to be written as soon as the limit for each second allows."""
         self._open = 0
-        """The number of sums in windows."""
+        """The number of sums of current minutes."""
         self._further, self._sums = _Bound(TOTAL, _SECOND), _Bound(TOTAL, _SECOND)
         self._firsts = _Bound(HELD, _MINUTE)
         self.due = _NEVER
-        """When a sum may have to be written. Every request compares it with its clock."""
+        """The earliest time at which a sum may have to be written. Every request compares its clock with this time."""
         self.counted = 0
-        """Refusals without an entry of their own, since the vault was opened."""
+        """The number of refusals without an entry of their own, since the vault was opened."""
 
     @property
     def pending(self) -> int:
-        """Counted refusals that no entry accounts for yet."""
+        """The number of counted refusals that are in no log entry yet."""
         with self._guard:
             windows = sum(one.counted for window in self._windows.values() for one in window.sums.values())
             return windows + sum(entry.count for entry in self._ready)
 
     def take(self, entry: Entry) -> list[Entry]:
-        """The entries to write for a refusal: none if it is only counted, and sums that are due."""
+        """The entries to write now: the entry of this refusal, if it is not only counted, and the sums that are due."""
         if entry.decision != Decision.DENY:
             return [entry]
         with self._guard:
@@ -119,12 +125,12 @@ class RefusalLog:
             return sums
 
     def over(self, now: Millis) -> list[Entry]:
-        """The sums of all ended minutes, as many as the limit of this second allows."""
+        """The sums of past minutes that must be written now: as many as the limit for this second allows."""
         with self._guard:
             return self._over(now)
 
     def all(self, now: Millis) -> list[Entry]:
-        """The sums of all minutes, ended or not."""
+        """The sums of all minutes, including the current ones."""
         with self._guard:
             for pair in list(self._windows):
                 self._end(pair)
@@ -137,7 +143,7 @@ class RefusalLog:
             self.due = 0
 
     def _pair(self, entry: Entry) -> Pair:
-        """The pair (cap, reason) that a refusal counts for. With too many pairs, the oldest minute ends early."""
+        """The pair (cap and reason) of a refusal. If there are too many pairs, the oldest minute ends early."""
         pair = entry.links[0], entry.reason
         if pair not in self._windows and len(self._windows) >= HELD:
             oldest, window = next(iter(self._windows.items()))
@@ -147,13 +153,16 @@ class RefusalLog:
         return pair
 
     def _may_write(self, pair: Pair, window: _Window, entry: Entry) -> bool:
-        """Whether a refusal gets an entry of its own. Once refusals of a pair are counted, no more do that minute."""
+        """Whether a refusal gets an entry of its own.
+
+        Once a refusal of a pair was only counted, all further ones of that minute are only counted.
+        """
         if window.sums or window.written >= EACH or pair[0] == _ANY_CAP:
             return False
         return (self._further if window.written else self._firsts).takes(entry.time)
 
     def _count(self, pair: Pair, window: _Window, entry: Entry) -> None:
-        """Count a refusal for its actor. No pair may take all the room for sums."""
+        """Count a refusal for its actor. If there is too little room, it is counted for all actors of the pair."""
         actor: str | None = entry.actor
         room = HELD - self._open - len(self._ready)
         if pair[0] == _ANY_CAP or (actor not in window.sums and len(window.sums) >= room):
@@ -184,13 +193,13 @@ class RefusalLog:
         return self._told(now, room)
 
     def _end(self, pair: Pair) -> None:
-        """End the minute of a pair."""
+        """End the current minute of a pair: its sums can be written from now on."""
         window = self._windows.pop(pair)
         self._open -= len(window.sums)
         self._ready.extend(_entry(pair, actor, one) for actor, one in window.sums.items())
 
     def _told(self, now: Millis, number: int) -> list[Entry]:
-        """Take some of the ready sums, to be written now."""
+        """Take `number` sums of past minutes, to be written now."""
         found = [msgspec.structs.replace(self._ready.popleft(), time=now) for _ in range(number)]
         if self._ready:
             self.due = (now // _SECOND + 1) * _SECOND
@@ -201,7 +210,7 @@ class RefusalLog:
 
 
 def _entry(pair: Pair, actor: str | None, found: _Sum) -> Entry:
-    """The entry for counted refusals. It names no actor or cap if it stands for several."""
+    """The log entry for counted refusals. If it stands for several caps or actors, it names none of them."""
     detail = f"repeated {found.since}-{found.until}{OTHERS if found.has_others else ''}"
     namespaces = tuple(found.namespaces)
     entry = msgspec.structs.replace(found.last, count=found.counted, namespaces=namespaces, detail=detail)

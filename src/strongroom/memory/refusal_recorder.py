@@ -1,7 +1,7 @@
-"""Records refusals: by the gate, or after it by an error of the request. Successes never pass here.
+"""Records refused requests: those that the gate refused, and those that failed with an error after they were admitted.
 
-A refusal is in the log before its caller hears of it. Repeated ones are counted instead (`refusal_log.py`), and tokens
-that no issuer signed are only counted: they must not fill the log.
+A refusal is in the log before its caller gets it. Repeated refusals are counted instead (`refusal_log.py`). Tokens that
+no issuer has signed are only counted, because they must not fill the log.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from strongroom.memory.replica import Replica
 from strongroom.model import Actor, DataClass, LinkId, Millis, Namespace
 
 SHOWN = "show"
-"""The op in the entry of a cap that was refused before it asked for anything."""
+"""The operation in the log entry of a cap that was refused before it asked for an operation."""
 
 _NAMED = 64
-"""Maximum number of namespaces named in the entry of a refusal, since a request may ask for any number."""
+"""Maximum number of namespaces that the log entry of a refusal names. A request may ask for any number of them."""
 
 
 class RefusalRecorder:
@@ -35,10 +35,10 @@ class RefusalRecorder:
         self._now = now
         self.log = RefusalLog()
         self.garbage = 0
-        """Tokens refused before any signature was valid. Counted, not logged."""
+        """The number of refused tokens that had no valid signature. They are counted, but not logged."""
 
     def refuse(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Operation[None]:
-        """Record a refusal by the gate, or count it. Without an `ask`, the cap asked for nothing yet."""
+        """Record a refusal by the gate, or count it. `ask` is None if the cap asked for no operation yet."""
         if not error.links:
             self.garbage += 1
             return
@@ -46,7 +46,7 @@ class RefusalRecorder:
         error.recorded = True
 
     def record_failure(self, error: StrongroomError, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Record that an admitted request was refused after all, or met tampered data."""
+        """Record that an admitted request ended in a refusal, or found tampered data."""
         if isinstance(admitted, AdminGrant):
             held: Grant | Cap = admitted.cap
             ask = Ask(admitted.op, data_class=admitted.data_class)
@@ -56,13 +56,13 @@ class RefusalRecorder:
         yield from self.record(error, held, ask, request)
 
     def record(self, error: StrongroomError, held: Grant | Cap, ask: Ask | None, request: str) -> Operation[None]:
-        """Record an error that a valid cap has met. It is never merely counted."""
+        """Record an error of a request with a valid cap. Such an error always gets a log entry of its own."""
         error.links, error.actor, error.holder = held.links, held.actor, held.holder
         yield pending([self._entry(error, ask, self._now(), request)])
         error.recorded = True
 
     def record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Log that an admitted request ended in an unexpected error. Only its kind is named."""
+        """Log that an admitted request ended in an unexpected error. The entry names only the type of the error."""
         actor, namespaces = "", tuple[str, ...]()
         held: Grant | Cap
         if isinstance(admitted, AdminGrant):
@@ -88,12 +88,12 @@ class RefusalRecorder:
         yield pending([entry])
 
     def sum_up(self, *, wholly: bool = False) -> Operation[None]:
-        """Record the counts of refusals in ended minutes; with `wholly`, of the current one too."""
+        """Record the numbers of refusals that were counted in past minutes; with `wholly`, also in this minute."""
         now = self._now()
         yield from self._append(self.log.all(now) if wholly else self.log.over(now))
 
     def _append(self, entries: Sequence[Entry]) -> Operation[None]:
-        """Write refusals and sums of refusals. If that fails, the sums are kept."""
+        """Write the entries of refusals and of counted refusals. If that fails, the counts are kept."""
         if not entries:
             return
         try:
@@ -103,9 +103,10 @@ class RefusalRecorder:
             raise
 
     def hopeless(self, token: str) -> StrongroomError | None:
-        """The refusal of a token that no read of a distant store could make valid, so that no read is spent on it.
+        """The refusal of a token that cannot be valid whatever a distant store holds, so that it costs no read.
 
-        A token of an unknown issuer may be from after a rotation, and needs a read.
+        Returns None if the store must be read. This includes a token of an unknown issuer, because the issuer key may
+        be a new one.
         """
         if self._state.gate.known(token) is not None:
             return None
@@ -120,7 +121,7 @@ class RefusalRecorder:
         return None
 
     def is_erased(self, error: CapRevoked) -> bool:
-        """Whether a cap is void because its actor was erased, so that waiting for a new cap is useless."""
+        """Whether a cap is void because its actor was erased. If so, a caller need not wait for a new cap."""
         if not error.actor or not self._state.standing.revoked.isdisjoint(error.links):
             return False
         try:
@@ -149,7 +150,10 @@ class RefusalRecorder:
         )
 
     def keys_if_sound(self, actor: str | None) -> ActorKeys | None:
-        """The keys to tag a refusal with, or None: a refusal must be recorded even if the keys are broken."""
+        """The keys that compute the actor's pseudonym in the entry of a refusal.
+
+        Returns None if the keys are missing or damaged, because a refusal must be recorded even then.
+        """
         if actor is None:
             return None
         try:

@@ -1,7 +1,7 @@
-"""Marks of replaced lines: a sealed object for each, named after the old line, that holds the id of the new one.
+"""Marks of replaced lines. A mark is a sealed object that is named after the old line and holds the new line's id.
 
-Creating the mark is what replaces the line: of several writers one creates it (compare-and-swap), and a new line counts
-only if the mark of the line that it replaces names it.
+A line is replaced by creating its mark. If several writers try, only one of them creates the mark (compare-and-swap).
+The new line of a replacement is recalled only if the mark of the old line names this new line.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _PART = "replaced/"
 
 
 def mark_name(shelf: str, old: LineId) -> str:
-    """The name of a line's mark in the store, below the prefix of its shelf."""
+    """The name of a line's mark in the store. `shelf` is the prefix of the line's namespace there."""
     return f"{shelf}{_PART}{old}"
 
 
 def new_mark(shelf: str, old: LineId, new: LineId, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> PutNew:
-    """The effect that replaces a line, unless it was replaced before."""
+    """The effect that creates the mark of a replaced line. It fails if the line was replaced before."""
     sealed = line_encryption.seal_text(new, _PART + old, place, epoch, key, salt)
     return PutNew(mark_name(shelf, old), sealed)
 
 
 def read_mark(state: Replica, actor: Actor, namespace: Namespace, old: LineId) -> LineId | None:
-    """The line that replaced another one; None if none did."""
+    """The id of the line that replaced the line `old`, or None if that line was not replaced."""
     return _opened(state, actor, namespace, state.store.get(mark_name(state.slots.shelf(actor, namespace), old)))
 
 
 def read_marks(state: Replica, actor: Actor, namespace: Namespace) -> dict[LineId, LineId]:
-    """Every replaced line of a namespace, and the one that replaced it."""
+    """All replaced lines of a namespace, each with the line that replaced it."""
     prefix = state.slots.shelf(actor, namespace) + _PART
     found = {line_id_of(one.name): _opened(state, actor, namespace, one) for one in state.records.objects(prefix)}
     return {old: new for old, new in found.items() if new is not None}
@@ -53,6 +53,6 @@ def _opened(state: Replica, actor: Actor, namespace: Namespace, mark: Object | N
         try:
             return model.line_id(line_encryption.open_text(body, _PART + old, place, keys))
         except InvalidRequest:
-            raise Tampered("the mark of a replaced line names no line") from None
+            raise Tampered("the mark of a replaced line holds no line id") from None
 
     return open_object(state, actor, namespace, mark, opened)

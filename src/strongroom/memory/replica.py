@@ -1,7 +1,7 @@
-"""The replica: an open vault's keys, registry, revocations and shelves in one process, and how they stay current.
+"""The replica: one process's copy of an open vault's state (keys, namespaces, revocations, cached lines).
 
-Other processes write to the same store. `catch_up`, called at the start of every operation, applies what changed since
-the last read, so that a put, a forget or a revocation anywhere is seen by the next call here.
+Other processes write to the same store. Every operation begins with `catch_up`, which applies all changes since the
+last read. So the next call here sees every put, forget and revocation that another process has made.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Replica:
         self._actors: dict[str, KeyCache] = {}
         self._vault_scope = store.scope(FORMAT)
         self._seen: dict[str, Version] = {}
-        """The version up to which each part of the store has been followed."""
+        """The version up to which the changes of each part of the store have been applied."""
         self._caught_up_for = 0
-        """The thread for which `together` has caught up; one at a time."""
+        """The id of the thread for which `together` has caught up, or 0. Only one thread at a time."""
         self._loop_thread = 0
-        """The thread that calls `together`: an event loop's."""
+        """The id of the thread that calls `together`, which runs an event loop."""
         self._seen[self._vault_scope] = store.version(self._vault_scope)
         self.records = VaultRecords(vault_id, store, source, random, ring)
         secrets = self.records.secrets
@@ -88,9 +88,10 @@ class Replica:
 
     @contextmanager
     def together(self) -> Iterator[bool]:
-        """Begin several operations on this thread, all requested before this call.
+        """Begin several operations on this thread, which all were requested before this call.
 
-        Yields True if nothing is new, so that none of them need read again. Otherwise each must, which may take long.
+        Yields True if nothing in the store has changed, so that none of the operations needs to read changes. Otherwise
+        each operation reads them itself, which may take long.
         """
         self._loop_thread = threading.get_ident()
         if self.store.is_distant or self.store.version() > self._seen[self._vault_scope]:
@@ -103,9 +104,10 @@ class Replica:
             self._caught_up_for = 0
 
     def catch_up(self, locator: str = "", looked: Mapping[str, Version] | None = None) -> None:
-        """Apply everything that any process committed before this call: to the vault, and to the actor at `locator`.
+        """Apply every change that any process committed before this call: to the vault, and to one actor's objects.
 
-        `looked` are the versions of scopes that the caller has just read, or that its commit will verify.
+        `locator` is the pseudonym of the actor in the store. `looked` are versions of these two parts of the store that
+        the caller has just read, or that its commit will verify. With them, no versions are read here.
         """
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
@@ -118,9 +120,10 @@ class Replica:
                 self._let_go()
 
     def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
-        """The held versions of the vault's records and, with `lines`, of an actor's. Empty if one of them is not held.
+        """The versions that this process has read of the vault's records and, with `lines`, of an actor's objects.
 
-        For optimistic concurrency on a distant store: decide from this state, and let the commit verify the versions.
+        Empty if one of them has not been read. They serve optimistic concurrency on a distant store: decide from the
+        present state, and let the commit verify the versions.
         """
         if not locator:
             return ANY
@@ -129,14 +132,17 @@ class Replica:
         return found if len(found) == len(scopes) else ANY
 
     def _actor_scope(self, locator: str) -> Sequence[str]:
-        """The scope of an actor's objects, if actors are followed separately."""
+        """The part of the store with an actor's objects. Empty if the store does not count changes by actor."""
         scope = self.store.scope(f"{ACTORS}{locator}/") if locator else self._vault_scope
         return () if scope == self._vault_scope else (scope,)
 
     def _follow(self, scope: str, latest: Version, locator: str) -> None:
-        """Apply what is new in a scope. The previous holder of the lock has often done it already."""
+        """Apply all new changes in one part of the store (`scope`).
+
+        Often another thread, which held the lock before this one, has applied them already.
+        """
         if scope not in self._seen:
-            # Not followed, or not any more: everything cached of it may be old.
+            # The changes of this actor were not read so far, or not any more: all its cached data may be old.
             self._actors.pop(locator, None)
             self.shelves.drop(f"{ACTORS}{locator}/")
             while len(self._seen) > _ACTORS_HELD:
@@ -153,14 +159,14 @@ class Replica:
     def committed(
         self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line], keys: ActorKeys | None
     ) -> None:
-        """Apply a commit of this process, if nothing came between. Otherwise the next `catch_up` finds it.
+        """Apply a commit of this process, if no other change came before it. Otherwise the next `catch_up` applies it.
 
-        `written` are the decrypted lines among the effects, by name, and `keys` those that sealed them.
+        `written` are the decrypted lines among the effects, by the names of their objects. `keys` sealed these lines.
         """
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
         scopes = {self.store.scope(effect.name) for effect in changed}
         scope = scopes.pop() if len(scopes) == 1 else None
-        # Without waiting: this may be a server's event loop, and the next `catch_up` finds it as well.
+        # Do not wait for the lock: this may be a server's event loop, and the next `catch_up` applies the commit.
         if scope is None or not self._guard.acquire(blocking=False):
             return
         try:
@@ -191,17 +197,17 @@ class Replica:
             self._seen[scope] = version
 
     def _let_go(self) -> None:
-        """Let the shelves do deferred work, except on an event loop, which it would block."""
+        """Do the deferred work of the line cache. On the thread of an event loop this does nothing, to not block it."""
         if self.shelves.has_put_off and threading.get_ident() != self._loop_thread:
             self.shelves.let_go()
 
     def _take_in(
         self, scope: str, changed: Collection[str], written: Mapping[str, Line], keys: ActorKeys | None
     ) -> None:
-        """Apply own writes one by one: everything up to the first change of another process, then lines only.
+        """Apply this process's own writes in a store that does not commit as a whole.
 
-        For later lines this only saves reading them again. A line whose change was applied before may be forgotten by
-        now.
+        All changes up to the first one by another process are applied and counted as read. After it, only the written
+        lines are applied, which saves reading them later.
         """
         is_next = True
         for change in self.store.changes(self._seen[scope], _PAGE, scope):
@@ -213,7 +219,7 @@ class Replica:
                 self._seen[scope] = change.version
 
     def _apply(self, change: Object, line: Line | None = None, keys: ActorKeys | None = None) -> None:
-        """Apply one change. `line` saves reading a line that this process has just sealed with `keys`."""
+        """Apply one change. If this process has just sealed the changed line with `keys`, `line` is that line."""
         name = change.name
         if name.startswith(ACTORS):
             self._apply_actor(name, line, keys, deleted=change.body is None)
@@ -248,24 +254,24 @@ class Replica:
         locator = name.removeprefix(STANDING)
         try:
             found = self.records.open(name, NotBefore).not_before
-            # Never earlier than what is known: an older record put back must not revive a cap here.
+            # `not_before` never goes back: an older record that was put back must not make a cap valid again.
             self.standing.not_before[locator] = max(found, self.standing.not_before.get(locator, 0))
         except Tampered:
-            self.standing.not_before[locator] = NEVER  # unreadable, so all caps are void: for this actor alone
+            self.standing.not_before[locator] = NEVER  # the record is unreadable, so all caps of this actor are void
         self._actors.pop(locator, None)
         self._drop_stale_shelves(locator)
 
     def _drop_stale_shelves(self, locator: str) -> None:
-        """Drop shelves sealed with keys that are gone, after an actor's keys may have changed.
+        """Drop an actor's cached namespaces whose keys are gone. Called when the actor's keys may have changed.
 
-        A namespace that was erased and used again has other keys, hence the comparison.
+        The births of the keys are compared, because a namespace that was erased and used again has new keys.
         """
         loaded = self.shelves.below(f"{ACTORS}{locator}/")
         if loaded:
             try:
                 held = self.held_keys(locator)
             except (Tampered, KeyUnavailable):
-                held = None  # the next request for this actor raises it
+                held = None  # the next request for this actor raises the error
             for prefix, birth in loaded.items():
                 if held is None or held.keys.birth(prefix.split("/")[3]) != birth:
                     self.shelves.drop(prefix)
@@ -273,7 +279,7 @@ class Replica:
     # Keys.
 
     def held_keys(self, locator: str) -> KeyCache | None:
-        """The keys of the actor at `locator`, or None if it has none. A read error is never taken for None."""
+        """The keys of the actor at `locator`, or None if the actor has no keys. An error of reading is raised."""
         held = self._actors.get(locator)
         return held if held is not None else self._read_keys(locator, self.stored_keys.find)
 
@@ -291,7 +297,7 @@ class Replica:
         return self.held_keys(self.slots.actor(actor))
 
     def shelf_places(self, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
-        """The places of an actor's shelves. A namespace into which nothing was put has none."""
+        """The places of an actor's namespaces in the store, without namespaces into which nothing was put."""
         held = self.keys_of(actor)
         if held is None:
             return []
@@ -300,9 +306,10 @@ class Replica:
         return [place for place in found if place is not None]
 
     def tag_of(self, name: str, *, is_fresh: bool = False) -> tuple[str, str]:
-        """The log's tags for an object: its owner's and its own.
+        """The log's pseudonyms (tags) for the actor of an object and for the object itself.
 
-        `is_fresh`: by keys that are at most as old as what was read of their actor last.
+        With `is_fresh`, the actor's keys are read again if the object is the actor's keys, because they may be newer
+        than the cached ones.
         """
         if not name.startswith(ACTORS):
             return "", self.records.vault_tag(name)
@@ -316,7 +323,7 @@ class Replica:
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
     def renew_keys(self, held: KeyCache) -> bool:
-        """Read an actor's keys again. True if they had changed."""
+        """Read an actor's keys again. Returns True if the keys had changed or are gone."""
         locator = self.slots.actor(held.keys.actor)
         with self._guard:
             self._actors.pop(locator, None)

@@ -1,7 +1,7 @@
-"""Documents as they are stored: one sealed object for each key, with its present version and earlier ones.
+"""Documents in the store: each document is one sealed object with its key, its present version and earlier versions.
 
-Every change is one compare-and-swap of that object. A deleted document is one without versions: its object stays, so
-that the key can be used again. The present version is also a line of its shelf, of the kind `document`, for recalls.
+Every change replaces this object by compare-and-swap. The object of a deleted document stays, without versions, so that
+the key can be used again. For recalls, the present version is also a line of its namespace, of the kind `document`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOGETHER = 32
 
 
 class DocumentSlot(NamedTuple):
-    """The place of a document: whether or not there is one, its object has this name."""
+    """The place of a document in the store, whether or not the document exists. `name` is the name of its object."""
 
     actor: Actor
     namespace: Namespace
@@ -47,24 +47,27 @@ class DocumentSlot(NamedTuple):
 
 
 class FoundDocument(NamedTuple):
-    """What a slot holds: the document, emptied if it was deleted, and the version of its object; 0 for no object."""
+    """A document that was looked up, and the version of its object in the store (0 if there is no object).
+
+    A deleted or missing document has no versions.
+    """
 
     document: StoredDocument
     object_version: Version = 0
 
     def present(self, now: Millis) -> DocumentVersion | None:
-        """The present version; None if there is none, or if it has expired."""
+        """The present version of the document, or None if it was deleted, has expired or never existed."""
         found = self.document.present
         return None if found is None or is_over(found, now) else found
 
 
 def is_over(version: DocumentVersion, now: Millis) -> bool:
-    """Whether a version has expired."""
+    """Whether a version of a document has expired."""
     return version.expires is not None and version.expires <= now
 
 
 def find_document(state: Replica, slot: DocumentSlot) -> FoundDocument:
-    """What a slot holds now."""
+    """Read the document in a slot from the store."""
     stored = state.store.get(slot.name)
     document = None if stored is None else open_stored(state, slot.actor, slot.namespace, stored)
     if stored is None or document is None:
@@ -73,21 +76,21 @@ def find_document(state: Replica, slot: DocumentSlot) -> FoundDocument:
 
 
 def open_stored(state: Replica, actor: Actor, namespace: Namespace, thing: Object) -> StoredDocument | None:
-    """Open a document's object; None if it, or its keys, are gone."""
+    """Open the object of a document. Returns None if the object or the keys of its namespace are gone."""
     place = LinePlace(state.vault_id, actor, namespace)
 
     def opened(body: bytes, keys: Mapping[int, bytes]) -> StoredDocument:
         return open_document(body, _locator(thing.name), place, keys)
 
     found = open_object(state, actor, namespace, thing, opened)
-    # The context binds the name. A writer that held the key and still wrote another document's is not believed.
+    # The encryption binds the object's name. A writer with the key could still put another document's key inside.
     if found is not None and state.slots.document(actor, namespace, found.key) != thing.name:
-        raise Tampered("a document has another key than its place")
+        raise Tampered("a stored document has a key that does not belong to the name of its object")
     return found
 
 
 def with_version(found: FoundDocument, version: DocumentVersion, now: Millis) -> StoredDocument:
-    """The document with a new present version; the one before becomes the newest of the earlier ones."""
+    """The document with a new present version. The version before becomes the newest of the earlier versions."""
     held = found.document
     before = found.present(now)
     earlier = () if before is None else within_history((before, *held.earlier))
@@ -95,7 +98,7 @@ def with_version(found: FoundDocument, version: DocumentVersion, now: Millis) ->
 
 
 def within_history(versions: Iterable[DocumentVersion]) -> tuple[DocumentVersion, ...]:
-    """As many of these versions, newest first, as a document keeps."""
+    """The newest of these earlier versions: as many as a document keeps. `versions` come newest first."""
     kept: list[DocumentVersion] = []
     room = HISTORY_BYTES
     for version in versions:
@@ -107,14 +110,14 @@ def within_history(versions: Iterable[DocumentVersion]) -> tuple[DocumentVersion
 
 
 def emptied(document: StoredDocument) -> StoredDocument:
-    """The document as it is once it was deleted."""
+    """The deleted document: the same key, without any versions."""
     return StoredDocument(key=document.key, namespace=document.namespace)
 
 
 def write_effect(
     state: Replica, keys: ActorKeys, slot: DocumentSlot, found: FoundDocument, document: StoredDocument
 ) -> Effect:
-    """The one write that puts `document` in the place of what was found."""
+    """The effect that replaces the document that was `found` with `document`. It fails if the object changed since."""
     epoch, key = keys.newest(state.slots.namespace(slot.actor, slot.namespace))
     place = LinePlace(state.vault_id, slot.actor, slot.namespace)
     body = seal_document(document, _locator(slot.name), place, epoch, key, state.random(24))
@@ -122,7 +125,10 @@ def write_effect(
 
 
 def delete_effects(state: Replica, actor: Actor, lines: Sequence[Line]) -> tuple[list[Effect], list[LineId]]:
-    """The effects that delete the documents whose present versions these lines are, and the lines for which they do."""
+    """The effects that delete the documents whose present versions are these lines, and the ids of the deleted lines.
+
+    A line that is not the present version any more is left out.
+    """
     held = state.keys_of(actor)
     effects: list[Effect] = []
     gone: list[LineId] = []
@@ -138,7 +144,7 @@ def delete_effects(state: Replica, actor: Actor, lines: Sequence[Line]) -> tuple
 
 
 def line_of(document: StoredDocument) -> Line | None:
-    """The present version of a document as a line; None if it was deleted."""
+    """The present version of a document as a line, or None if the document was deleted."""
     version = document.present
     if version is None:
         return None
@@ -163,7 +169,7 @@ def line_of(document: StoredDocument) -> Line | None:
 
 
 class DocumentSource:
-    """Reads the documents of one shelf as lines."""
+    """Reads the documents of one namespace as lines."""
 
     def __init__(self, state: Replica, actor: Actor, namespace: Namespace) -> None:
         self._state = state
@@ -172,7 +178,7 @@ class DocumentSource:
         self._prefix = f"{state.slots.shelf(actor, namespace)}{DOCUMENTS}"
 
     def batches(self) -> Iterator[Batch]:
-        """Every document of the shelf, some at a time."""
+        """All documents of the namespace, in batches."""
         found: dict[str, Line | None] = {}
         for thing in self._state.records.objects(self._prefix, most=_TOGETHER):
             found[_locator(thing.name)] = self._line(thing)
@@ -183,7 +189,7 @@ class DocumentSource:
             yield Batch((), documents=found)
 
     def read(self, locator: str) -> Line | None:
-        """The present version of a document; None if it was deleted."""
+        """The present version of the document at `locator` as a line, or None if there is no such document."""
         stored = self._state.store.get(self._prefix + locator)
         return None if stored is None else self._line(stored)
 

@@ -89,7 +89,7 @@ class StoredKeys:
     def _document(self, locator: str) -> Object | None:
         stored = self._store.get(f"{ACTORS}{locator}/keys")
         if stored is not None and stored.body is None:
-            raise Tampered("an actor's keys were deleted while their object name remains, which no operation does")
+            raise Tampered("an actor's keys are marked as deleted, which no operation does")
         return stored
 
     def locators(self) -> Iterator[str]:

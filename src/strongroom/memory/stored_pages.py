@@ -1,10 +1,11 @@
-"""Pages: many lines of one shelf in one sealed object, with the engine's readings. A cache, never the truth.
+"""Cache pages: a page is a sealed object with copies of many lines of one namespace, and the engine's index data.
 
-A fresh process reads a few pages instead of opening and reading every line. The lines themselves stay where they are: a
-page counts only if each of its lines still exists, and a page that does not open is ignored.
+A new process reads a few pages instead of opening and indexing every line. Pages are only a cache. The lines themselves
+stay in their own objects, a page is used only if each of its lines still exists, and a page that does not open is
+ignored.
 
-What a page holds is in `cache_page`; where pages are written, and why no forgotten line stays in one, in `page_places`.
-In a store without atomic commits there are no pages, and shelves are read line by line.
+`cache_page` encodes a page. `page_places` says where pages are written, and ensures that no forgotten line stays in
+one. In a store without atomic commits there are no pages, and namespaces are read line by line.
 """
 
 from __future__ import annotations
@@ -28,21 +29,24 @@ from strongroom.store import Object, Version
 
 PAGE_LINES = 1024
 LOOSE_LIMIT = 256
-"""Lines in no page that are worth a new one. Fewer are opened one by one."""
+"""How many lines must be in no page before a new page is written. Fewer lines are opened one by one."""
 
 _FEW = 16
 PAGE_TEXT = 128 * 1024
-"""Maximum number of characters of a page, except for a single longer line: the engine reads so many in 60 ms."""
+"""Maximum number of characters of a page, which the engine indexes in 60 ms. A single longer line is allowed."""
 _NEWEST = 32
-"""How many of the newest lines are read before all others. They are in no page."""
+"""How many of the newest lines without a page are read before all others."""
 _STEPS = (16, 64)
-"""Lines that are opened at a time: at first, and at most."""
+"""How many lines are opened at a time: in the first step of a group, and in a later step at most."""
 _NAMES = 1000
-"""Names that are listed in one portion of a load."""
+"""How many names one step of a load lists."""
 
 
 class CachePageSet:
-    """Loads one shelf from its pages and its loose lines, and writes loose lines into pages."""
+    """Loads the lines of one namespace, and writes its pages.
+
+    Lines that are in no page are called loose. They are opened one by one, and written into new pages.
+    """
 
     def __init__(self, state: Replica, actor: Actor, namespace: Namespace, birth: bytes) -> None:
         self._state = state
@@ -56,7 +60,10 @@ class CachePageSet:
     # Loading.
 
     def batches(self) -> Iterator[Batch]:
-        """Every document and line of the shelf: of the lines, those newer than the newest page, the pages, the rest."""
+        """All documents and lines of the namespace: first the documents, then the lines, the newest first.
+
+        The lines come in this order: loose lines newer than the newest page, the lines of pages, and other loose lines.
+        """
         if replaced := read_marks(self._state, self._actor, self.namespace):
             yield Batch((), replaced=replaced)
         yield from self._documents.batches()
@@ -68,25 +75,25 @@ class CachePageSet:
             if is_first and page.lines:
                 is_first = False
                 newest = max(line.id for line in page.lines)
-                # At most a page of them: this page is probably the newest, but not certainly.
+                # No more lines than fit into a page: this page is probably the newest one, but not certainly.
                 newer = list(islice((name for name in loose if name > newest), PAGE_LINES))
                 yield from self._loose(newer, loose, unwritten)
             yield page
         yield from self._loose(list(loose), loose, unwritten)
-        # The newest lines last, because the page with the highest version is read first.
+        # The newest lines are written last, because a load reads the page with the highest version first.
         for claimed, batch in reversed(unwritten):
             self.places.fill(claimed, batch if batch.readings else Batch(batch.lines, self._readings(batch.lines)))
-            yield Batch(())  # other loads get their turn
+            yield Batch(())  # an empty step, so that other loads can continue
 
     def _living(self) -> Generator[Batch, None, dict[LineId, Version]]:
-        """The existing lines, newest first."""
+        """The ids of all existing lines with their versions, newest first."""
         living: list[tuple[LineId, Version]] = []
         for number, thing in enumerate(self._state.records.names(self._lines)):
             name = line_id_of(thing.name)
             if thing.name != self._lines + name:
                 raise Tampered(
                     "an object with an invalid name is stored among the lines",
-                    hint="vault.audit.verify() names what is wrong",
+                    hint="run vault.audit.verify(), which names the damaged objects",
                 )
             if thing.body is not None:
                 living.append((name, thing.version))
@@ -95,11 +102,14 @@ class CachePageSet:
         return dict(reversed(living))
 
     def _pages(self, places: Iterable[Object], loose: dict[LineId, Version]) -> Iterator[Batch]:
-        """The usable pages; an empty batch for each other. Their lines are removed from `loose`."""
+        """The lines of each usable page, and an empty batch for each other page.
+
+        The lines of usable pages are removed from `loose`.
+        """
         for place in places:
             page = self.places.read(place, loose) or Batch(())
             if _size(page.lines) > 2 * PAGE_TEXT:
-                # From a version that wrote pages of any size. Too slow in one portion, so it is written anew.
+                # An earlier version wrote this page, which is too large to load in one step. It is written again.
                 self.places.remove(place)
                 page = Batch(())
             for line in page.lines:
@@ -107,29 +117,29 @@ class CachePageSet:
             yield page
 
     def read(self, name: LineId) -> Line | None:
-        """One line as it is now; None if it was forgotten or never existed."""
+        """The present state of one line, or None if the line was forgotten or never existed."""
         return open_line(self._state, self._actor, self.namespace, self._state.store.get(self._lines + name))
 
     def replacement(self, name: LineId) -> LineId | None:
-        """The line that replaced this one; None if none did."""
+        """The id of the line that replaced the line `name`, or None if that line was not replaced."""
         return read_mark(self._state, self._actor, self.namespace, name)
 
     def read_document(self, locator: str) -> Line | None:
-        """The present version of a document; None if it was deleted."""
+        """The present version of a document as a line, or None if the document was deleted."""
         return self._documents.read(locator)
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
     ) -> Iterator[Batch]:
-        """Lines that are in no page, newest first, in groups; large groups are written as pages.
+        """The lines `names`, which are in no page, in groups, newest first. For large groups, a page is prepared.
 
-        Not the newest few: a caller may be waiting, and claiming a place takes time.
+        The newest few lines get no page: a caller may be waiting for them, and claiming a place takes time.
         """
         at = 0
         while left := names[at:]:
             is_first = at == 0 and len(left) > _NEWEST
             claimed = self.places.claim() if len(names) >= LOOSE_LIMIT and not is_first else None
-            # Read only after the place was claimed: a line forgotten from here on empties it.
+            # The lines are read only after the place was claimed: a forget of one of them then removes the claim.
             lines, taken = yield from self._group(left[: _NEWEST if is_first else PAGE_LINES])
             batch = self._shared(lines)
             yield batch
@@ -140,7 +150,7 @@ class CachePageSet:
             at += taken
 
     def _group(self, names: Sequence[LineId]) -> Generator[Batch, None, tuple[list[Line], int]]:
-        """The first of these lines, as many as fit into a page, oldest first; and how many names were used for them."""
+        """As many of the first of these lines as fit into a page, oldest first, and how many names were used."""
         lines: list[Line] = []
         at, step = 0, _STEPS[0]
         while at < len(names) and _size(lines) < PAGE_TEXT:
@@ -154,7 +164,7 @@ class CachePageSet:
         return lines, sum(name >= lines[0].id for name in names[:at])
 
     def _shared(self, lines: Sequence[Line]) -> Batch:
-        """Make the lines share equal values, as lines from a page do. Without this they take three times the RAM."""
+        """The lines as a batch in which equal values are shared. Without this, they take three times the RAM."""
         if len(lines) <= _FEW:
             return Batch(lines)
         return CachePage.of(Batch(lines, self._readings(lines))).batch(self.namespace)
@@ -163,7 +173,7 @@ class CachePageSet:
         return self._state.shelves.readings(lines)
 
     def _opened_lines(self, names: Sequence[LineId]) -> list[Line]:
-        """The lines of these names that still exist, oldest first."""
+        """Open those of the lines `names` that still exist. Returns them oldest first."""
         if len(names) <= _FEW:
             lines = [self.read(name) for name in sorted(names)]
         else:
@@ -176,7 +186,7 @@ class CachePageSet:
     # Writing.
 
     def keep(self, shelf: CachedNamespace) -> None:
-        """Write the loose lines of a loaded shelf into pages, if there are enough of them."""
+        """Write the loose lines of a loaded namespace into pages, if there are enough loose lines."""
         if not self.places.are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
         loose = self._loose_on(shelf)
@@ -185,20 +195,20 @@ class CachePageSet:
             some, loose = loose[:count], loose[count:]
             claimed = self.places.claim()
             self._state.catch_up()
-            # An evicted shelf receives no changes any more: its lines may be forgotten.
+            # A cached namespace that was evicted receives no changes any more, so its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
-            with hold_still([shelf]):  # applies what was just followed: a posted deletion must not be missed
+            with hold_still([shelf]):  # applies the posted changes, so that no deletion is missed
                 still = [line for line in some if line.id in shelf.lines]
             self.places.fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: CachedNamespace) -> int:
-        """The approximate number of lines that are in no page."""
+        """The approximate number of loose lines."""
         with hold_still([shelf]):
             return len(shelf.lines) - len(shelf.documents) - self.places.count_lines()
 
     def _loose_on(self, shelf: CachedNamespace) -> list[Line]:
-        """The lines that are in no page, oldest first."""
+        """The loose lines of a cached namespace, oldest first."""
         paged = self.places.lines_in_pages(shelf.lines)
         with hold_still([shelf]):
             loose = (line for line in shelf.lines.values() if line.id not in paged and line.kind != Kind.DOCUMENT)
@@ -206,7 +216,7 @@ class CachePageSet:
 
 
 def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> CachedNamespace | Load:
-    """The shelf in a place, or its load; see `LineCache.find`."""
+    """The cached namespace at a place in the store if it is loaded, or its load (`LineCache.find`)."""
     source = partial(CachePageSet, state, actor, place.namespace, place.birth)
     return state.shelves.find(place.prefix, place.birth, source, waits=waits)
 
@@ -214,7 +224,10 @@ def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = T
 def load_shelves(
     state: Replica, actor: Actor, places: Iterable[ShelfPlace], patience: float | None
 ) -> Operation[list[CachedNamespace]]:
-    """Wait until an actor's shelves are loaded, or patience is over. Raises the error of a load that failed."""
+    """Wait until an actor's namespaces are loaded, or until `patience` seconds are over.
+
+    If a load failed, its error is raised.
+    """
     found = [shelf_at(state, actor, place, waits=patience is None) for place in places]
     loads = [one for one in found if isinstance(one, Load)]
     if loads:
@@ -225,7 +238,7 @@ def load_shelves(
 
 
 def shelves_so_far(state: Replica, actor: Actor, places: Iterable[ShelfPlace]) -> list[CachedNamespace]:
-    """An actor's shelves as far as they are loaded."""
+    """An actor's cached namespaces with the lines that are loaded so far. Loads continue in the background."""
     found = [shelf_at(state, actor, place) for place in places]
     for one in found:
         if isinstance(one, Load):
@@ -234,21 +247,21 @@ def shelves_so_far(state: Replica, actor: Actor, places: Iterable[ShelfPlace]) -
 
 
 def keep_pages(state: Replica) -> None:
-    """Write the loose lines of the shelves in RAM into pages, for the next process."""
+    """Write the loose lines of all namespaces in RAM into pages, for the next process."""
     for shelf in state.shelves.loaded():
         if isinstance(shelf.source, CachePageSet):
             shelf.source.keep(shelf)
 
 
 def pages_of(shelf: CachedNamespace) -> CachePageSet:
-    """The pages behind a shelf that `shelf_at` returned."""
+    """The page set of a cached namespace that `shelf_at` returned."""
     if not isinstance(shelf.source, CachePageSet):
-        raise TypeError("this shelf was loaded from elsewhere")
+        raise TypeError("this cached namespace was not loaded by shelf_at, so it has no pages")
     return shelf.source
 
 
 def _fitting(lines: Iterable[Line]) -> int:
-    """How many of these lines, from the first on, one page holds."""
+    """How many of the first of these lines fit into one page."""
     count = size = 0
     for line in lines:
         size += len(line.text)
@@ -267,5 +280,5 @@ def _id(line: Line) -> LineId:
 
 
 def _right_before(name: str) -> str:
-    """A name before this one and after all earlier names, so that a list after it begins with this one."""
+    """A name that sorts directly before `name`, so that a listing of the names after it begins with `name`."""
     return f"{name[:-1]}{chr(ord(name[-1]) - 1)}~"

@@ -1,4 +1,4 @@
-"""The vault's own records: its secrets, its namespaces and its other sealed records, by name."""
+"""Reads and seals the vault's own records: its format, its secrets, its list of namespaces, and records of caps."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 FORMATS = (1, 2)
-"""The formats of a vault that this version reads. With 2, lines may have details (docs/spec/line.md)."""
+"""The formats of a vault that this version reads. In format 2, lines may have details (docs/spec/line.md)."""
 
 
 class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The one unencrypted object: the format's version and the vault's id, by which its keys are found."""
+    """The vault's only unencrypted object: the number of its format, and its id, by which its keys are found."""
 
     v: int
     vault: str
@@ -52,7 +52,7 @@ class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
         if record.v not in FORMATS:
             raise VaultFormat(
                 f"the vault has format {record.v}, but this version of strongroom reads only up to {FORMATS[-1]}",
-                hint="install a newer strongroom; nothing was changed",
+                hint="install a newer strongroom; the vault was not changed",
             )
         # The id becomes part of the path of the keys, and anyone who can write the vault can write this record.
         if not re.fullmatch(r"[0-9a-f]{16}", record.vault):
@@ -61,13 +61,13 @@ class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vault's namespaces, most sensitive first."""
+    """The stored list of the vault's namespaces, most sensitive first."""
 
     names: tuple[Namespace, ...]
 
 
 class VaultRecords:
-    """Opens and seals the vault's own records, and lists objects."""
+    """Opens and seals the vault's own records, and lists objects of the store by name."""
 
     secrets: VaultSecrets
     secrets_version: Version
@@ -109,12 +109,18 @@ class VaultRecords:
         body = stored.body
         found = self.with_ring(lambda ring: VaultSecrets.open(body, self._vault_id, ring))
         if found.generation < self._generation:  # otherwise a rotated-out issuer would be back
-            raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                "older secrets of the vault were put back",
+                hint="run vault.audit.verify(), which names the damaged objects",
+            )
         self.secrets, self._generation, self._tagging = found, found.generation, HmacState(found.tag_key)
         self.secrets_version = stored.version
 
     def with_ring(self, use: Callable[[Keyring], T]) -> T:
-        """Call `use` with the keyring; if another process rotated the root key, once more with the new one."""
+        """Call `use` with the keyring. If `use` misses a key, read the keyring again and call `use` once more.
+
+        Another process may have rotated the root key, which gives a new keyring.
+        """
         try:
             return use(self.ring())
         except KeyUnavailable:
@@ -126,36 +132,39 @@ class VaultRecords:
 
     @property
     def format(self) -> int:
-        """The vault's format. It never goes back in this process, whatever is put back in the store."""
+        """The number of the vault's format. In this process it never falls, even if an old record is put back."""
         if not self._format:
             self.load_format()
         return self._format
 
     def load_format(self) -> None:
-        """Read the vault's format again."""
+        """Read the vault's format from the store again."""
         self._format = max(VaultFormatRecord.decoded(self._store.get(FORMAT)).v, self._format)
 
     def open(self, name: str, kind: type[T]) -> T:
-        """Read one of the vault's own sealed records. Tampered if it is missing."""
+        """Read one of the vault's own sealed records. Raises Tampered if the record is missing."""
         stored = self._store.get(name)
         if stored is None or stored.body is None:
-            raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
+            raise Tampered(
+                "one of the vault's own records is missing",
+                hint="run vault.audit.verify(), which names the damaged objects",
+            )
         return line_encryption.open_record(stored.body, name, self._vault_id, self.secrets.record_key, kind)
 
     def seal(self, name: str, record: msgspec.Struct) -> bytes:
-        """Seal a record of the vault, bound to its name."""
+        """Seal a record of the vault. It can be opened only under the same name."""
         return line_encryption.seal_record(record, name, self._vault_id, self.secrets.record_key, self._random(24))
 
     def cap_record(self, thing: Object) -> CapRecord:
-        """Open the registry's record of a cap."""
+        """Open the stored record of a cap."""
         return line_encryption.open_record(
             thing.body or b"", thing.name, self._vault_id, self.secrets.record_key, CapRecord
         )
 
     def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too, after `after` and up to `last`.
+        """All objects below `prefix` with names after `after` and up to `last`, including tombstones.
 
-        Read in pages of `most`, so that a caller who stops early has not read all.
+        They are read in pages of `most` objects, so that a caller that stops early does not read them all.
         """
         while page := self._store.list(prefix, after, most):
             for thing in page:
@@ -167,12 +176,12 @@ class VaultRecords:
                 return
 
     def names(self, prefix: str) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too, without bodies."""
+        """All objects below `prefix` without their bodies, including tombstones."""
         after = ""
         while page := self._store.names(prefix, after, _NAMES):
             yield from page
             after = page[-1].name
 
     def vault_tag(self, name: str) -> str:
-        """The log's tag for one of the vault's own objects."""
+        """The pseudonym (tag) with which the log names one of the vault's own objects."""
         return tag(self._tagging, "object", name)

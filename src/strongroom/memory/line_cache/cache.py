@@ -1,7 +1,7 @@
-"""The line cache: the decrypted lines of every (actor, namespace) in use, within one budget of bytes (LRU).
+"""The line cache: the decrypted lines of every actor's namespace in use, within one limit of bytes (LRU).
 
-A shelf is loaded once however many callers wait for it, in portions that count towards the budget as they come
-(`cache_loader.py`). A shelf is defined in `cached_namespace.py`.
+The lines of one namespace (a `CachedNamespace`, in the code also a shelf) are loaded once, however many callers wait
+for them. They are loaded in parts, and each part counts towards the limit at once (`cache_loader.py`).
 """
 
 from __future__ import annotations
@@ -23,29 +23,33 @@ from strongroom.model import Line, LineId
 __all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
 
 _UNREAD = 16 * 1024
-"""A put leaves up to this many characters of new lines unread. The next question reads them."""
+"""Up to this many characters of new lines are not indexed at a put. The next question adds them to the index."""
 
 _READ_AT_ONCE = 1024
-"""How many of these one put reads when there are more: some 0.4 ms. Reading all would make one put in 70 slow."""
+"""How many characters one put adds to the index when there are more than `_UNREAD`. This takes about 0.4 ms.
+
+If one put added all of them, one put in 70 would be slow.
+"""
 
 
 class ShelfTable:
-    """The shelves in RAM, by the prefix of their objects in the store, with an LRU budget and their loads.
+    """The cached namespaces in RAM and their loads, by the prefix of their objects in the store.
 
-    Their sizes stay within `budget` bytes, except that the shelf in use is kept whatever its size. `loading_threads` is
-    how many load in the background: one, unless loading mostly waits for a network.
+    If they take more than `budget` bytes together, the least recently used ones are evicted. The one in use is kept
+    whatever its size. `loading_threads` is the number of threads that load in the background. More than one thread
+    helps only if loading mostly waits for a network.
     """
 
     def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
         self._engine = engine
         self._budget = budget
         self._shelves: OrderedDict[str, CachedNamespace] = OrderedDict()
-        """The shelves that are kept, least recently used first."""
+        """The cached namespaces that are kept, least recently used first."""
         self._alive: WeakValueDictionary[str, CachedNamespace] = WeakValueDictionary()
-        """Evicted shelves too, while an operation still uses them: they go on receiving changes."""
+        """All cached namespaces that receive changes: also evicted ones that an operation still uses."""
         self._loads: dict[str, Load] = {}
         self._unheard: dict[str, BaseException] = {}
-        """Failures of background loads, until a caller asks for that shelf again."""
+        """The failures of background loads, by prefix, until a caller asks for the namespace again."""
         self._loader = Loader(loading_threads, self._has_room)
         self._bytes = 0
         self._guard = threading.Lock()
@@ -55,16 +59,16 @@ class ShelfTable:
     def find(
         self, prefix: str, birth: bytes, source: Callable[[], Source], *, waits: bool = True
     ) -> CachedNamespace | Load:
-        """The shelf of `prefix` if it is loaded, else its load, which is begun if there is none.
+        """The cached namespace at `prefix` if it is loaded; otherwise its load, which is begun if there is none.
 
-        `birth` tells its keys from those of a namespace that was erased and created again under the same prefix. With
-        `waits`, the caller sees a failure by waiting for the load; otherwise the failure of the last load is raised
-        here.
+        `birth` distinguishes its keys from those of a namespace that was erased and used again under the same prefix.
+        With `waits`, the caller waits for the load and sees its failure. Otherwise, a failure of the last load in the
+        background is raised here.
         """
         with self._guard:
             failure = self._unheard.pop(prefix, None)
             if failure is not None and not waits:
-                raise failure  # an empty shelf would hide it
+                raise failure  # otherwise the namespace would look empty
             shelf = self._kept(prefix)
             if shelf is None or shelf.birth != birth:
                 self.misses += 1
@@ -76,18 +80,18 @@ class ShelfTable:
             return shelf if load is None else load
 
     def load_in_background(self, load: Load) -> None:
-        """Leave a load to the loader's threads."""
+        """Leave a load to the threads of the loader."""
         self._loader.add(load)
 
     def check(self, load: Load) -> None:
-        """Raise a load's failure, so that it is not raised for the next caller."""
+        """Raise the failure of a load, if there is one. The next caller then does not get the same failure again."""
         if load.failure is not None:
             with self._guard:
                 self._unheard.pop(load.shelf.prefix, None)
             load.check()
 
     def loaded_at(self, prefix: str, birth: bytes) -> CachedNamespace | None:
-        """The shelf of `prefix` if it is loaded."""
+        """The cached namespace at `prefix`, or None if it is not loaded."""
         with self._guard:
             shelf = self._kept(prefix)
             if shelf is None or shelf.birth != birth or prefix in self._loads:
@@ -97,11 +101,14 @@ class ShelfTable:
             return shelf
 
     def close(self) -> None:
-        """Stop the background loads, and wait for that."""
+        """Stop the background loads, and wait until their threads have ended."""
         self._loader.close()
 
     def _kept(self, prefix: str) -> CachedNamespace | None:
-        """The shelf of `prefix`. An evicted one that an operation still uses is kept again."""
+        """The cached namespace at `prefix`, or None.
+
+        If it was evicted but an operation still uses it, it is kept again.
+        """
         shelf = self._shelves.get(prefix)
         if shelf is None and (shelf := self._alive.get(prefix)) is not None:
             self._shelves[prefix] = shelf
@@ -109,7 +116,7 @@ class ShelfTable:
         return shelf
 
     def _begin(self, prefix: str, shelf: CachedNamespace) -> CachedNamespace:
-        """Register an empty shelf, with its load."""
+        """Register an empty cached namespace, with its load."""
         if prefix in self._shelves:
             self._remove(prefix)
         self._shelves[prefix] = self._alive[prefix] = shelf
@@ -133,13 +140,13 @@ class ShelfTable:
                 self._remove(prefix)
                 self._alive.pop(prefix, None)
                 if load.failure is not None and load.is_in_background:
-                    self._unheard[prefix] = load.failure  # for the next caller: nobody may be waiting
+                    self._unheard[prefix] = load.failure  # for the next caller, in case no caller waits now
 
     def _has_room(self) -> bool:
         return self._bytes < self._budget
 
     def drop(self, prefix: str) -> None:
-        """Drop every shelf below `prefix`: erased, or sealed with other keys than before."""
+        """Drop every cached namespace below `prefix`, because its lines were erased or its keys were replaced."""
         with self._guard:
             for name in self._below(prefix):
                 if name in self._shelves:
@@ -147,22 +154,22 @@ class ShelfTable:
                 self._alive.pop(name, None)
 
     def has(self, prefix: str, shelf: CachedNamespace) -> bool:
-        """Whether this shelf is the one that receives changes."""
+        """Whether this very object is the cached namespace at `prefix` that receives changes."""
         with self._guard:
             return self._alive.get(prefix) is shelf
 
     def loaded(self) -> list[CachedNamespace]:
-        """The shelves that are loaded."""
+        """The cached namespaces that are fully loaded."""
         with self._guard:
             return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loads]
 
     def below(self, prefix: str) -> dict[str, bytes]:
-        """The shelves in RAM below `prefix`, each with its birth."""
+        """The prefixes of the cached namespaces below `prefix`, each with the birth of its keys."""
         with self._guard:
             return {name: self._alive[name].birth for name in self._below(prefix)}
 
     def usage(self) -> tuple[int, int]:
-        """The number of shelves, and their approximate size in bytes."""
+        """The number of cached namespaces, and their approximate size in bytes."""
         with self._guard:
             return len(self._shelves), self._bytes
 
@@ -170,7 +177,7 @@ class ShelfTable:
         return [name for name in list(self._alive) if name.startswith(prefix)]
 
     def _grown(self, prefix: str, shelf: CachedNamespace) -> None:
-        """Update a shelf's counted size, and evict the least recently used shelves until all fit again."""
+        """Update the counted size of a cached namespace, and evict the least recently used ones until all fit."""
         size = shelf.bytes
         self._bytes += size - shelf.counted
         shelf.counted = size
@@ -185,21 +192,21 @@ class ShelfTable:
         self._bytes -= shelf.counted
         shelf.counted = 0
         if (load := self._loads.pop(name, None)) is not None:
-            load.stop()  # callers that wait for it ask for the shelf again
+            load.stop()  # callers that wait for this load ask for the namespace again
 
 
 class LineCache(ShelfTable):
-    """The shelves with their changes: posted to them, read into their indexes, and then ranked."""
+    """The cached namespaces, with the changes that are posted to them, and the ranking of their lines."""
 
     def __init__(self, engine: Engine, budget: int, loading_threads: int = 1) -> None:
         super().__init__(engine, budget, loading_threads)
         self._sparing = engine if isinstance(engine, Sparing) else None  # once: isinstance is slow
         self._unsettled: dict[str, CachedNamespace] = {}
-        """Shelves with changes that have not been applied or read yet."""
+        """The cached namespaces with changes that are not applied yet, or lines that are not indexed yet."""
         self._shrunk: set[str] = set()
-        """Those of them that still hold a forgotten line."""
+        """The prefixes of the `_unsettled` ones that still hold a forgotten line."""
         self.has_put_off = False
-        """Whether there is anything for `let_go` to do."""
+        """Whether `let_go` has any work to do."""
 
     def _remove(self, name: str) -> None:
         super()._remove(name)
@@ -209,10 +216,10 @@ class LineCache(ShelfTable):
     def changed(
         self, prefix: str, name: LineId, line: Line | None, birth: bytes | None = None, *, deleted: bool
     ) -> None:
-        """Post a change to the shelf of its line, if that is in RAM. Calls must not overlap.
+        """Post the change of a line to its cached namespace, if that is in RAM. Calls must not overlap.
 
-        `line`, sealed with the keys of `birth`, saves reading it. It is used only if the shelf has these keys: its
-        namespace may have been erased and created again since.
+        If `line` is given, it need not be read from the store. It was sealed with the keys of `birth`, and is used only
+        if the cached namespace has these keys: the namespace may have been erased and used again since.
         """
         with self._guard:
             shelf = self._alive.get(prefix)
@@ -222,7 +229,7 @@ class LineCache(ShelfTable):
             self._posted(prefix, shelf, has_shrunk=deleted)
 
     def document_changed(self, prefix: str, locator: str) -> None:
-        """Post a change of a document to its shelf, if that is in RAM; see `changed`."""
+        """Post the change of a document to its cached namespace, if that is in RAM. Calls must not overlap."""
         with self._guard:
             shelf = self._alive.get(prefix)
             if shelf is not None:
@@ -230,7 +237,7 @@ class LineCache(ShelfTable):
                 self._posted(prefix, shelf, has_shrunk=True)
 
     def _posted(self, prefix: str, shelf: CachedNamespace, *, has_shrunk: bool) -> None:
-        """Count a shelf's new change, and remember to apply it. The guard is held."""
+        """Count a posted change, and note that it must be applied. The guard is held."""
         if prefix in self._shelves:
             self._grown(prefix, shelf)
             if prefix not in self._loads:
@@ -240,18 +247,18 @@ class LineCache(ShelfTable):
                 self.has_put_off = self.has_put_off or has_shrunk or shelf.unread_size > _UNREAD
 
     def replaced(self, prefix: str, name: LineId) -> None:
-        """Post to the shelf of a line that it was replaced, if that is in RAM. Calls must not overlap."""
+        """Post to a line's cached namespace, if that is in RAM, that the line was replaced. Calls must not overlap."""
         with self._guard:
             shelf = self._alive.get(prefix)
             if shelf is not None:
                 shelf.post_replaced(name)
 
     def settle(self) -> None:
-        """Read the lines put since the last question, so that the next one need not."""
+        """Add the lines put since the last question to the index, so that the next question need not do this."""
         self._settle(lambda _, __: True)
 
     def let_go(self) -> None:
-        """Remove forgotten lines from RAM, and read new lines if there are many. May wait for readers."""
+        """Remove forgotten lines from RAM, and index new lines if there are many. May wait for readers."""
         if self._unsettled:
             self.has_put_off = False
             self._settle(
@@ -267,9 +274,9 @@ class LineCache(ShelfTable):
         self._read(meant.values(), down_to)
 
     def _read(self, shelves: Iterable[CachedNamespace], down_to: int = 0) -> None:
-        """Apply changes to shelves, read lines until `down_to` characters are left, and update the counted sizes.
+        """Apply posted changes, index new lines until `down_to` characters of them remain, and update the sizes.
 
-        A line that cannot be opened stays posted: the next reader gets the error, and it is logged.
+        The change of a line that cannot be opened stays posted. The next reader gets the error, which is then logged.
         """
         for shelf in shelves:
             has_more = False
@@ -282,14 +289,14 @@ class LineCache(ShelfTable):
                     self._grown(shelf.prefix, shelf)
 
     def _count(self, shelves: Iterable[CachedNamespace]) -> None:
-        """Update the counted sizes of shelves."""
+        """Update the counted sizes of cached namespaces."""
         with self._guard:
             for shelf in shelves:
                 if self._shelves.get(shelf.prefix) is shelf:
                     self._grown(shelf.prefix, shelf)
 
     def readings(self, lines: Sequence[Line]) -> bytes:
-        """The engine's readings of these lines; empty if it keeps none."""
+        """The engine's index data of these lines, to be stored. Empty if the engine has none to store."""
         return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
 
     def rank(
@@ -301,10 +308,10 @@ class LineCache(ShelfTable):
         without: frozenset[LineId] = frozenset(),
         condition: Condition | None = None,
     ) -> Sequence[Ranked]:
-        """Rank these shelves with the engine, and check that it returns only their lines.
+        """Rank the lines of these cached namespaces with the engine, and check that it returns no other lines.
 
-        With a `condition`, only the lines that meet it exist for the engine. Lines in `without` are ranked like all
-        others, so that no score depends on them, and then left out.
+        With a `condition`, the engine gets only the lines that meet the condition. Lines in `without` take part in the
+        ranking, so that the other lines keep their scores, but they are left out of the result.
         """
         if any(shelf.unread_size for shelf in shelves):
             self._read(shelves)
@@ -319,7 +326,7 @@ class LineCache(ShelfTable):
                     if lines.get(line.id) is line:
                         break
                 else:
-                    raise RuntimeError("the engine returned a line that it was not given")
+                    raise RuntimeError("the engine returned a line that is not among the lines it was given")
         if condition is not None:
             self._count(shelves)
         return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]

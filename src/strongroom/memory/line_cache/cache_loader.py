@@ -1,8 +1,9 @@
-"""Loads: a shelf is filled in portions, so that other work need not wait for all of it.
+"""Loading of cached namespaces in parts, so that other work need not wait until a whole namespace is loaded.
 
-A load is begun by the first caller who asks for a shelf, and shared by all who ask meanwhile. One thread at a time
-advances it by a portion: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn. Callers
-that must not hold a thread while they wait, such as a server's, leave it to the loader and get a callback (`on_end`).
+The first caller that needs a namespace begins its load, and all callers that need it meanwhile share this load. One
+thread at a time loads the next part: the caller's own thread (`finish`), or a thread of the `Loader`, which takes the
+loads in turn. A caller that must not block a thread, such as a server, leaves the load to the `Loader` and gets a
+callback at its end (`on_end`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.memory.line_cache.cached_namespace import CachedNamespace
 
 _SMALL = 1 << 20
-"""A load below this size is finished even without room: small shelves do not wait for large ones."""
+"""A namespace below this size in bytes is loaded even without room, so that it need not wait for larger ones."""
 
 
 class Load:
-    """The filling of one shelf. Thread-safe."""
+    """The loading of one cached namespace. Thread-safe."""
 
     def __init__(
         self, shelf: CachedNamespace, on_portion: Callable[[Load], None], on_end: Callable[[Load], None]
@@ -30,7 +31,7 @@ class Load:
         self.is_in_background = False
         self.failure: BaseException | None = None
         self._seconds = 0.0
-        """Its CPU time that was not charged to anybody yet."""
+        """The CPU time of this load that was not charged to a caller yet."""
         self.is_stopped = False
         self._stopped_by: StrongroomError | None = None
         self._portions = shelf.portions()
@@ -42,11 +43,11 @@ class Load:
         self._told: list[Callable[[], None]] = []
 
     def stop(self, failure: StrongroomError | None = None) -> None:
-        """End the load before its next portion. Without a `failure`, waiting callers look for the shelf again."""
+        """End the load before its next part. Without a `failure`, waiting callers ask for the namespace again."""
         self._stopped_by, self.is_stopped = failure, True
 
     def advance(self) -> bool:
-        """Load one portion. False if the load has ended, or another thread is advancing it."""
+        """Load the next part. Returns False if the load has ended, or if another thread is loading a part now."""
         if not self._driving.acquire(blocking=False):
             return False
         try:
@@ -55,7 +56,7 @@ class Load:
             self._driving.release()
 
     def finish(self) -> None:
-        """Load all of it on this thread, or wait for the thread that does. Raises this thread's own failure."""
+        """Load all the rest on this thread, or wait for the thread that does. Raises only a failure on this thread."""
         if self._driving.acquire(blocking=False):
             try:
                 while self._advance():
@@ -65,11 +66,11 @@ class Load:
         self._ended.wait()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end of the load. False if it takes longer than `seconds`."""
+        """Wait for the end of the load, at most for `seconds`. Returns False if the load has not ended by then."""
         return self._ended.wait(seconds)
 
     def on_end(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the load ends, on the thread that ends it; at once if it has ended."""
+        """Call `tell` on the thread that ends the load. If the load has ended already, call `tell` at once."""
         with self._guard:
             if not self._ended.is_set():
                 self._told.append(tell)
@@ -77,12 +78,15 @@ class Load:
         tell()
 
     def charge(self) -> float:
-        """The CPU time that it has taken, returned to the first caller only. For use on one thread, after its end."""
+        """The CPU time of this load, for the first call; later calls return 0. Call this after the end of the load.
+
+        All calls must come from one thread.
+        """
         seconds, self._seconds = self._seconds, 0.0
         return seconds
 
     def check(self) -> None:
-        """Raise the load's failure as a new error for each caller, because each caller's refusal is logged."""
+        """Raise the failure of the load, if there is one. Each caller gets a new error, which is then logged."""
         failure = self.failure
         if isinstance(failure, StrongroomError):
             raise type(failure)(failure.message, hint=failure.hint) from failure
@@ -102,7 +106,7 @@ class Load:
             self.is_whole = True
             self._end(None)
             return False
-        except BaseException as error:  # even an interrupt: no other thread would go on
+        except BaseException as error:  # even an interrupt, because no other thread would end this load
             self._end(error)
             raise
         finally:
@@ -121,10 +125,10 @@ class Load:
 
 
 class Loader:
-    """Threads that advance loads, a portion in turn for each actor. They live only while there is something to load.
+    """Threads that advance loads, one part in turn for each actor. The threads end when no load is left.
 
-    Without room (`has_room`), only the oldest load and small ones go on. Otherwise many large shelves would be half
-    loaded at once, each of them beyond the budget.
+    Without room in RAM (`has_room`), only the oldest load and small loads continue. Otherwise many large namespaces
+    would be half loaded at once, which together exceed the limit of RAM.
     """
 
     def __init__(self, threads: int, has_room: Callable[[], bool]) -> None:
@@ -134,7 +138,7 @@ class Loader:
         self._loads: dict[Load, None] = {}
         """Every load that was added and has not ended, oldest first."""
         self._waiting: OrderedDict[str, deque[Load]] = OrderedDict()
-        """The loads that no thread is advancing now, by actor; the actor whose turn is next comes first."""
+        """The loads that no thread is advancing now, by actor. The first actor is the next one to be served."""
         self._is_closed = False
         self._threads: set[threading.Thread] = set()
 
@@ -155,7 +159,7 @@ class Loader:
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop every load and wait for the threads: one that outlives its vault may crash the process at exit."""
+        """Stop every load and wait for the threads, because a thread that still runs at exit may crash the process."""
         with self._changed:
             self._is_closed = True
             threads = list(self._threads)
@@ -170,7 +174,7 @@ class Loader:
         while (load := self._take()) is not None:
             try:
                 goes_on = load.advance()
-            except Exception:  # noqa: BLE001 - those who wait for the load raise it
+            except Exception:  # noqa: BLE001 - the callers that wait for the load raise it
                 goes_on = False
             with self._changed:
                 if goes_on:
@@ -180,7 +184,7 @@ class Loader:
                 self._changed.notify_all()
 
     def _take(self) -> Load | None:
-        """The next load to advance. None, which ends this thread, once none is left."""
+        """The next load to advance. Returns None if no load is left, and then this thread ends."""
         with self._changed:
             while self._loads:
                 for load in [one for loads in self._waiting.values() for one in loads]:
@@ -195,7 +199,7 @@ class Loader:
         self._waiting.setdefault(_owner(load), deque()).append(load)
 
     def _begin(self, load: Load) -> None:
-        """Take a waiting load. Its actor's next turn is last."""
+        """Take a load out of the waiting ones, and move its actor to the end of the queue."""
         loads = self._waiting.pop(_owner(load))
         loads.remove(load)
         if loads:
@@ -206,7 +210,7 @@ class Loader:
 
 
 def _owner(load: Load) -> str:
-    """The common part of an actor's shelves: the first two parts of their prefix."""
+    """The part of the prefix that all namespaces of one actor share: its first two elements."""
     return "/".join(load.shelf.prefix.split("/", 2)[:2])
 
 

@@ -1,7 +1,7 @@
-"""Indexes over those lines of a shelf that meet a condition, for recalls that are limited to them.
+"""Indexes for filtered recalls: each index has only the lines of a namespace that meet one condition.
 
-A line that does not meet the condition must not change a score, so the engine gets an index in which it never was. The
-indexes of the latest conditions are kept, and brought up to date at their next use.
+A line that does not meet the condition must not change a score. So the engine gets an index that never had this line.
+The indexes of the latest conditions are kept, and updated when they are next used.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from strongroom.model import Line, LineId
 
 _KEPT = 4
 _OF_A_LINE = 500
-"""Bytes of a line in an index that does not report its size."""
+"""The assumed RAM of a line in an index, in bytes, if the index does not report its size."""
 
 
 class Condition(Hashable, Protocol):
     """A condition on lines."""
 
     def means(self, line: Line) -> bool:
-        """Whether a line meets it."""
+        """Whether a line meets this condition."""
 
 
 class _Kept(NamedTuple):
     engine_index: Index
     lines: dict[LineId, Line]
     revision: int = -1
-    """The revision of the shelf that it was brought up to."""
+    """The revision of the cached namespace at the last update of this index."""
 
     @property
     def bytes(self) -> int:
@@ -36,11 +36,11 @@ class _Kept(NamedTuple):
 
 
 class FilteredIndexes:
-    """The filtered indexes of one shelf, whose lock is held during every call."""
+    """The filtered indexes of one cached namespace. The lock of the namespace is held during every call."""
 
     def __init__(self) -> None:
         self._kept: dict[Condition, _Kept] = {}
-        """Least recently used first."""
+        """The kept indexes by their conditions, least recently used first."""
         self.bytes = 0
 
     def index(
@@ -51,9 +51,10 @@ class FilteredIndexes:
         make: Callable[[], Index],
         revision: int,
     ) -> Index:
-        """The index over those of `lines` that meet the condition.
+        """The index of all `lines` that meet the condition.
 
-        If `revision` tells that the lines have changed since the last use, all of them are looked at.
+        If `revision` shows that the lines have changed since the last use, the condition is checked for all lines
+        again. Lines in `unreadable` are left out, because the engine raised an error for them.
         """
         kept = self._kept.pop(condition, None) or _Kept(make(), {})
         if kept.revision == revision:
@@ -72,7 +73,7 @@ class FilteredIndexes:
         return kept.engine_index
 
     def drop(self, line: Line) -> None:
-        """Remove a line from every index, as when it was forgotten."""
+        """Remove a line from every kept index, for example when it was forgotten."""
         for kept in self._kept.values():
             if kept.lines.pop(line.id, None) is not None:
                 kept.engine_index.remove(line)

@@ -52,7 +52,7 @@ class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
         if record.v not in FORMATS:
             raise VaultFormat(
                 f"the vault has format {record.v}, but this version of strongroom reads only up to {FORMATS[-1]}",
-                hint="install a newer strongroom; the vault was not changed",
+                hint="install a newer strongroom; nothing was changed",
             )
         # The id becomes part of the path of the keys, and anyone who can write the vault can write this record.
         if not re.fullmatch(r"[0-9a-f]{16}", record.vault):

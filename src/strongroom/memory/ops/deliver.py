@@ -1,4 +1,4 @@
-"""The inbox's operations: reading its key, and delivering a sealed bundle as an ordinary put."""
+"""The operations of the inbox: reading its public key, and delivering a sealed bundle as an ordinary put."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from strongroom.memory.replica import Replica
 from strongroom.model import NewLine, Op
 
 _TO_PUT = Ask(Op.PUT, unnamed=False)
-"""Asks only whether the cap may put. The namespaces are known once the bundle is open."""
+"""Asks the gate only whether the cap may put. The namespaces are not known before the bundle is open."""
 
 
 def read_inbox(clerk: DecisionRecorder, caller: Caller, call: api.ReadInbox) -> Operation[api.Inbox]:  # noqa: ARG001 - it has no fields
-    """The recipient to which lines can be sealed."""
+    """The inbox's public key, to which lines can be sealed."""
     grant = yield from clerk.admit(caller, _TO_PUT)
 
     def tell() -> Operation[api.Inbox]:
@@ -29,7 +29,7 @@ def read_inbox(clerk: DecisionRecorder, caller: Caller, call: api.ReadInbox) -> 
 
 
 def deliver(clerk: DecisionRecorder, caller: Caller, call: api.Deliver) -> Operation[api.Receipts]:
-    """Open a bundle under a cap that may put, and put its lines. The gate is then asked again about the lines."""
+    """Open a bundle under a cap that may put, and put its lines. The put asks the gate again about the lines."""
     grant = yield from clerk.admit(caller, _TO_PUT)
     lines = yield from clerk.recorded(grant, caller, _lines(clerk.state, grant, call.sealed))
     return (yield from put(clerk, caller, api.Put(lines=lines)))
@@ -46,7 +46,7 @@ def _lines(state: Replica, grant: Grant, sealed: bytes) -> Operation[tuple[NewLi
 def _identity(state: Replica) -> str:
     if not state.records.secrets.inbox:
         raise InvalidRequest(
-            "this vault was made before there were inboxes, and has no key for one",
-            hint="its owner replaces the root key, which makes one: strongroom rotate root",
+            "this vault has no inbox: it was made by a version without inboxes",
+            hint="the vault's owner runs `strongroom rotate root`, which makes an inbox",
         )
     return state.records.secrets.inbox

@@ -1,4 +1,4 @@
-"""Documents: read, write, list, delete and rename named texts. Every change is a compare-and-swap of one object."""
+"""Reads, writes, lists, deletes and renames documents. Every change is a compare-and-swap of one object."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from strongroom.store import Lost, Version
 
 _TRIES = 64
 _LARGE = 16 * 1024
-"""From so many characters on, writing a document counts as slow."""
+"""Writing a document with more characters than this counts as slow."""
 
 
 def read_document(clerk: DecisionRecorder, caller: Caller, call: api.ReadDocument) -> Operation[Document]:
@@ -84,7 +84,7 @@ def _history(
 
 
 def write_document(clerk: DecisionRecorder, caller: Caller, call: api.WriteDocument) -> Operation[Document]:
-    """Write a document if it is still at `version` ("" = there is none)."""
+    """Write a document if its present version is `version`. It is "" for a document that does not exist yet."""
     ask = _ask(Op.PUT, call.namespace)
     if isinstance(call.text, str) and len(call.text) > _LARGE:
         yield SlowStep((yield from clerk.admit(caller, ask)).actor)
@@ -106,17 +106,18 @@ def _write(
     since: Mapping[str, Version],
     tried: DocumentVersion | None,
 ) -> Operation[Document | DocumentVersion]:
-    """Write a document. If the commit lost a race on anything that it depends on, returns the version for another try.
+    """Write a document. If another process changed something meanwhile, returns the version for another try.
 
-    A bucket may have carried out a write that it reported as lost: then the next try finds the version that it `tried`.
+    A bucket may have carried out a write that it reported as failed. Then the next try finds the version `tried` in the
+    store, and the write is complete.
     """
     _check_session(grant)
     slot = _slot(clerk, grant, call.key)
     version = tried or _version(clerk, grant, caller, call)
     if clerk.state.records.format < DETAILED:
         raise FormatTooOld(
-            "this vault has no documents yet: older programs may still use it",
-            hint="once all programs that use it are of this version, its owner runs `strongroom upgrade`",
+            "this vault cannot hold documents yet: its format is for older programs, which may still use it",
+            hint="once all programs that use the vault have this version, its owner runs `strongroom upgrade`",
         )
     found = find_document(clerk.state, slot)
     if tried is not None and found.document.present == tried:
@@ -129,14 +130,16 @@ def _write(
 
 
 def _version(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteDocument) -> DocumentVersion:
-    """The version that a call writes, checked."""
+    """Check a call, and return the document version that it writes."""
     text = model.clean_text(call.text, limit=model.DOCUMENT_LIMIT, what="a document")
     if not text.strip():
-        raise InvalidRequest("a document needs some text")
+        raise InvalidRequest("the text of the document is empty")
     now = clerk.now()
     expires = None if call.expires is None else model.millis(call.expires)
     if expires is not None and expires <= now:
-        raise InvalidRequest("the document would expire before it is stored", hint="give a later time, or none")
+        raise InvalidRequest(
+            "the document would expire before it is stored", hint="give a later `expires`, or leave it out"
+        )
     return DocumentVersion(
         version=clerk.new_id(clerk.state.slots.shelf(grant.actor, _one(grant)), now),
         text=text,
@@ -148,7 +151,7 @@ def _version(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Wr
 
 
 def delete_document(clerk: DecisionRecorder, caller: Caller, call: api.DeleteDocument) -> Operation[Forgotten]:
-    """Delete a document with its earlier versions. One that is not there is no error, so it can be sent again."""
+    """Delete a document with its earlier versions. A missing document is no error, so the call can be repeated."""
     ask = _ask(Op.FORGET, call.namespace)
     yield SlowStep((yield from clerk.admit(caller, ask)).actor)
     for _ in range(_TRIES):
@@ -177,7 +180,7 @@ def _delete(
 
 
 def rename_document(clerk: DecisionRecorder, caller: Caller, call: api.RenameDocument) -> Operation[Document]:
-    """Give a document another key. Sent again after it was interrupted, it completes what was begun."""
+    """Give a document another key. A call that was interrupted can be repeated: it completes the renaming."""
     forgetting, putting = _ask(Op.FORGET, call.namespace), _ask(Op.PUT, call.namespace)
     grant = yield from clerk.admit(caller, forgetting)
     if (yield SlowStep(grant.actor)) is not AT_ONCE:
@@ -200,11 +203,11 @@ def _rename(
     call: api.RenameDocument,
     since: Mapping[str, Version],
 ) -> Operation[Document | None]:
-    """Write the document under its new key, then empty the old one: in one commit if the store can do that."""
+    """Write the document under its new key and delete it under the old key, in one commit if the store allows that."""
     _check_session(grant)
     slot, target = _slot(clerk, grant, call.key), _slot(clerk, grant, call.new_key)
     if slot.key == target.key:
-        raise InvalidRequest("a document is renamed to another key")
+        raise InvalidRequest("the new key of the document is its present key: choose another key")
     found, there = find_document(clerk.state, slot), find_document(clerk.state, target)
     present, emptying = found.document.present, (slot, found, emptied(found.document))
     meant = call.version if call.version is not None else "" if present is None else present.version
@@ -219,7 +222,9 @@ def _rename(
         raise _missing()
     _check_version(found, meant, clerk)
     if there.present(clerk.now()) is not None:
-        raise VersionConflict("there is a document under the new key", hint="delete it first, or choose another key")
+        raise VersionConflict(
+            "another document has the new key already", hint="delete that document first, or choose another key"
+        )
     shelf = clerk.state.slots.shelf(grant.actor, slot.namespace)
     version = DocumentVersion(
         version=clerk.new_id(shelf, clerk.now()),
@@ -241,7 +246,7 @@ def _rename(
         done = yield from _commit(clerk, grant, caller, [writing, emptying], since, "renamed a document")
         return _document(target, version) if done else None
     yield from _commit(clerk, put_grant, caller, [writing], since, "renamed a document")
-    return None  # the next try finds the new one, and empties the old one
+    return None  # the next try finds the document under the new key, and deletes it under the old key
 
 
 _Write = tuple[DocumentSlot, FoundDocument, StoredDocument]
@@ -255,7 +260,7 @@ def _commit(
     since: Mapping[str, Version],
     detail: str,
 ) -> Operation[bool]:
-    """Commit changes of documents. False if it lost a race."""
+    """Commit changes of documents. Returns False if another process changed one of them meanwhile."""
     state = clerk.state
     try:
         keys, effects = keys_for(state, grant, {_one(grant)})
@@ -270,7 +275,7 @@ def _commit(
 
 
 def list_documents(clerk: DecisionRecorder, caller: Caller, call: api.ListDocuments) -> Operation[DocumentPage]:
-    """One page of documents, by key and namespace."""
+    """One page of a listing of documents, in the order of their keys."""
     grant, shelves = yield from clerk.readable(caller, Ask.of(Op.LIST, call.namespaces))
     return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
 
@@ -279,7 +284,7 @@ def _list(
     clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, call: api.ListDocuments
 ) -> Operation[DocumentPage]:
     if type(call.limit) is not int or not 1 <= call.limit <= model.LIST_LIMIT:
-        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} documents")
+        raise TooMany(f"`limit` must be a number from 1 to {model.LIST_LIMIT}: a page has at most so many documents")
     prefix, after, now = model.clean_field(call.prefix, "a prefix"), _cursor(call.after), clerk.now()
     with hold_still(shelves):
         lines = [shelf.lines[name] for shelf in shelves for name in shelf.documents.ids() if name in shelf.lines]
@@ -298,7 +303,7 @@ def _list(
 
 
 def _place(line: Line) -> tuple[str, str]:
-    """A document's place in a listing."""
+    """The place of a document in a listing: its key, then its namespace."""
     return _key(line), line.namespace
 
 
@@ -353,7 +358,7 @@ def _ask(op: Op, namespace: str | None) -> Ask:
 def _one(grant: Grant) -> Namespace:
     if len(grant.namespaces) != 1:
         covered = ", ".join(sorted(grant.allowed)) or "none"
-        raise InvalidRequest("the cap covers several namespaces: name one", hint=f"it covers {covered}")
+        raise InvalidRequest("this call is for one namespace: name it", hint=f"the cap covers {covered}")
     return next(iter(grant.namespaces))
 
 
@@ -363,7 +368,7 @@ def _slot(clerk: DecisionRecorder, grant: Grant, key: str) -> DocumentSlot:
 
 def _check_session(grant: Grant) -> None:
     if grant.session is not None:
-        raise CapLimitExceeded("the cap is bound to a session, and a document belongs to none")
+        raise CapLimitExceeded("the cap is bound to a session, and documents belong to no session")
 
 
 def _check_version(found: FoundDocument, version: str, clerk: DecisionRecorder) -> None:
@@ -373,11 +378,14 @@ def _check_version(found: FoundDocument, version: str, clerk: DecisionRecorder) 
 
 
 def _changed() -> VersionConflict:
-    return VersionConflict("the document has changed", hint="read it again, then decide")
+    return VersionConflict(
+        "the present version of the document is not the given one",
+        hint="read the document again, then repeat the change",
+    )
 
 
 def _missing() -> LineNotFound:
-    return LineNotFound("there is no such document")
+    return LineNotFound("there is no document with this key")
 
 
 def _busy() -> StoreUnavailable:

@@ -1,8 +1,8 @@
-"""Forget and erase: lines that are gone everywhere, and keys without which nothing can be read.
+"""The operations `forget` and `erase`.
 
-Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back; a chosen document is
-deleted with all of its versions. Erase destroys the keys
-of namespaces, or of the whole actor, with everything they sealed.
+`forget` deletes chosen lines. It leaves tombstones (empty objects), so that no retry or import brings the lines back. A
+chosen document is deleted with all of its versions. `erase` destroys the keys of namespaces, or of the whole actor, and
+everything that these keys sealed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
-"""How many lines, and roughly how many characters, one commit forgets at most: it blocks other commits."""
+"""The most lines, and roughly the most characters, that one commit forgets. A commit blocks all others meanwhile."""
 _RECORDS = 128
-"""Maximum number of records of caps that one commit removes."""
+"""Maximum number of cap records that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]
 
 
 def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operation[Forgotten]:
     """Forget the lines that meet every condition given. At least one condition is required.
 
-    In portions, each with its own log entry, so that a large forget does not block other writers. If it is interrupted,
-    the lines forgotten by then stay forgotten, and the same call forgets the rest.
+    The lines are forgotten in several commits, each with its own log entry, so that a large call does not block other
+    writers. If the call is interrupted, the lines forgotten so far stay forgotten, and a second call forgets the rest.
     """
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
     gone: list[LineId] = []
@@ -66,37 +66,39 @@ def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operati
 
 
 def scrub(store: Store) -> bool:
-    """Remove what deleted lines left, or schedule that. Returns whether it is done."""
+    """Remove the remains of deleted lines from the store's files, or schedule the removal. Returns True once done."""
     return store.scrub_soon() if isinstance(store, FleetStore) else store.scrub()
 
 
 def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) -> Operation[list[Line]]:
     """The lines that meet the conditions, in the order of a listing."""
     if call == api.Forget():
-        raise InvalidRequest("no condition says what to forget", hint="to destroy everything, use erase")
+        raise InvalidRequest(
+            "forget needs a condition, such as ids or session", hint="to destroy everything, use erase instead"
+        )
     session = grant.session if call.session is None else call.session
     choice = Selector.of(call, ids=call.ids, session=session, link=call.link)
     chosen = choice.among(shelves)
-    # Forgetting by link undoes what a cap did: the lines of others that it replaced stay in the history.
+    # Forgetting by link undoes the work of one cap: lines of other caps that were replaced stay in the history.
     return sorted(chosen if call.link is not None else _with_earlier(chosen, shelves), key=place_of)
     yield  # unreachable; makes this a generator, so that its failure is logged
 
 
 def _with_earlier(chosen: Sequence[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
-    """The chosen lines, and those that they replaced: nobody could see those any more, but they are still stored."""
+    """The chosen lines, and their earlier versions, which could not be seen any more but would still be stored."""
     found = {place_of(line): line for line in chosen}
     with hold_still(shelves):
         for line in chosen:
             for shelf in shelves if line.details is not None and line.details.replaces is not None else ():
                 for one in shelf.states.earlier(line):
                     if one.namespace != line.namespace or place_of(one) in found:
-                        break  # those before one that was found are found by it: a long chain is walked once
+                        break  # its earlier versions were found with it, so a long history is walked only once
                     found[place_of(one)] = one
     return list(found.values())
 
 
 def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
-    """Take the next lines, without those that another call has forgotten meanwhile."""
+    """Take the next lines to forget in one commit. Lines that another call has forgotten meanwhile are skipped."""
     taken: list[Line] = []
     size = 0
     while left and len(taken) < _PORTION and size < _PORTION_TEXT:
@@ -110,7 +112,7 @@ def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line
 def _forget(
     clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
 ) -> Operation[list[LineId]]:
-    """Forget these lines in one commit. Retried if another process changed one of them, or a page, meanwhile."""
+    """Forget these lines in one commit. If another process changes a line or a page meanwhile, try again."""
     for _ in range(_TRIES):
         try:
             return (yield from clerk.recorded(grant, caller, _delete(clerk, grant, shelves, caller, portion)))
@@ -126,7 +128,7 @@ def _delete(
     lines = [line for line in portion if line.kind != Kind.DOCUMENT]
     names = [line_name(state.slots.shelf(grant.actor, line.namespace), line.id) for line in lines]
     named = [(line, state.store.get(name)) for line, name in zip(lines, names, strict=True)]
-    # Without those that were forgotten or erased since they were chosen.
+    # Lines that were forgotten or erased since they were chosen are left out.
     found = [(line, stored) for line, stored in named if stored is not None and stored.body is not None]
     effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
     for pages in map(pages_of, shelves):
@@ -144,7 +146,7 @@ def _delete(
 def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation[Erased]:
     """Destroy the keys of the named namespaces (by default all that the cap covers), or of the whole actor.
 
-    Erasing the whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
+    To erase the whole actor, the cap must cover every namespace of the vault, also those without lines of the actor.
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
     grant = yield from clerk.admit(caller, ask)
@@ -166,10 +168,10 @@ def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation
 
 
 def _is_back(clerk: DecisionRecorder, grant: Grant) -> bool:
-    """Whether an erased actor was created again under a cap that was valid until a moment ago.
+    """Whether an erased actor has keys again, made under a cap that was valid until the erasure.
 
-    Or created at all, if there was nothing to erase. A writer of new keys writes them, and then reads the vault before
-    it seals anything: either this read finds the keys, or that one the erasure.
+    A writer first stores new keys, and then reads the vault before it seals anything. So either the read here finds the
+    new keys, or the writer's read finds the erasure.
     """
     state = clerk.state
     locator = state.slots.actor(grant.actor)
@@ -179,11 +181,11 @@ def _is_back(clerk: DecisionRecorder, grant: Grant) -> bool:
 
 def _erase(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Erase) -> Operation[int | None]:
     if call.everything and call.namespaces is not None:
-        raise InvalidRequest("erase either everything or some namespaces")
+        raise InvalidRequest("erase takes either `everything` or `namespaces`, not both")
     if grant.session is not None:
-        raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
+        raise CapLimitExceeded("the cap is bound to a session, but erase destroys whole namespaces")
     if call.everything and not set(clerk.state.records.namespaces) <= grant.allowed:
-        raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
+        raise CapNamespaceDenied("to erase everything, the cap must cover every namespace of this vault")
     erasing = _erase_actor if call.everything else _erase_namespaces
     try:
         return (yield from erasing(clerk, grant, caller))
@@ -197,10 +199,10 @@ def _erase_actor(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Opera
     held = state.held_keys(locator)
     records = list(cap_records_of(state, grant.actor))
     removed = _own_records(state, grant, records)
-    # Logged without the actor's tag: what can be recomputed from a name must not stand beside it.
+    # Logged without the actor's tag: pseudonyms that anyone can compute from a name must not stand beside it.
     vault_wide: list[Effect] = [*standing_effects(state, grant.actor, clerk.now(), records), *removed]
     prefix = f"{ACTORS}{locator}/"
-    # If there was nothing, there must still be nothing: a first line may be written at this moment.
+    # If the actor has no keys, the commit fails when keys were written meanwhile, with a first line.
     own: list[Effect] = [Expect(prefix + "keys", 0)]
     count = 0
     if held is not None:
@@ -221,7 +223,7 @@ def _commit_erasure(
     count: int,
     caller: Caller,
 ) -> Operation[None]:
-    """Record the erasure of an actor: an entry under its tag, and one without it for the vault's own objects."""
+    """Record the erasure of an actor: an entry with the actor's tag, and one without it for the vault's objects."""
     erased = clerk.entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
     voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
     tagged = clerk.marks(vault_wide, None)
@@ -232,14 +234,14 @@ def _commit_erasure(
 
 
 def _count(state: Replica, prefix: str) -> int:
-    """The number of objects below `prefix`, without derived ones."""
+    """The number of objects below `prefix`, not counting derived ones such as cache pages."""
     return sum(not is_derived(thing.name) for thing in state.records.names(prefix))
 
 
 def _own_records(state: Replica, grant: Grant, records: Records) -> list[Delete]:
-    """The removal of the actor's cap records: with one of them, a link in the log would name the actor.
+    """The effects that remove the actor's cap records, with which a link in the log could be traced to the actor.
 
-    In a bucket only some, because each takes a request or more, and a slow commit is given up.
+    In a bucket, only some records are removed at once: each takes a request or more, and a slow commit is given up.
     """
     own = [(thing, record) for thing, record in records if record.actor == grant.actor]
     return _removal(state, own if state.store.is_whole else own[:_RECORDS])
@@ -252,9 +254,10 @@ def _removal(state: Replica, records: Records) -> list[Delete]:
 def _sweep_records(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, records: Records, removed: Collection[str]
 ) -> Operation[None]:
-    """Remove the actor's other records: the remaining ones, and those of caps issued during the erasure.
+    """Remove the actor's remaining cap records, and the records of caps issued during the erasure.
 
-    They are void already. In a bucket, some records of any actor's caps that ended long ago are removed with them.
+    These caps are void already. In a bucket, some records of caps that ended long ago are removed too, whichever actor
+    they have.
     """
     state, now = clerk.state, clerk.now()
     voided = state.standing.not_before.get(state.slots.actor(grant.actor), 0)

@@ -1,4 +1,4 @@
-"""Get and list: the lines that a cap covers, without a hint of any others."""
+"""The operations `get` and `list`: they return lines that the cap covers, and reveal nothing about other lines."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ T = TypeVar("T", Hit, Line)
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
 _conditions = attrgetter("from_session", *api.LineFilter.__struct_fields__)
-"""What a filtered get may name, as one tuple: in C, since every get asks for it."""
+"""Returns the filters of a call as one tuple. `attrgetter` does this in C, because every get needs it."""
 _CHARACTER = 4
-"""The most bytes of a character."""
+"""The maximum number of bytes of one character in UTF-8."""
 
 
 def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api.Recalled]:
@@ -46,7 +46,7 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
         if isinstance(answer, api.Recalled):
             return answer
         looked = answer or None
-    # A filtered answer reads the lines that meet the condition into an index of their own, which may take long.
+    # A filtered get builds a separate index of the lines that meet the condition, which may take long.
     grant, shelves = yield from clerk.readable(caller, ask, _patience(call), looked, is_long=is_filtered)
     return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call, shelves)))
 
@@ -54,10 +54,10 @@ def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api
 def _by_what_is_known(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Get, since: Mapping[str, Version]
 ) -> Operation[api.Recalled | Mapping[str, Version]]:
-    """Answer from the cache if a read, made during the log's write, shows no change (optimistic concurrency).
+    """Answer from the cache, if a read during the commit shows no change (optimistic concurrency).
 
-    If something changed, returns the versions that were read, or nothing. Never refuses: cached knowledge may be
-    out of date, so a refusal is left to the fresh read that follows.
+    If something has changed, returns the versions that were read, or an empty mapping. This never refuses a request:
+    the cache may be out of date, so a refusal is left to the read that follows.
     """
     shelves = clerk.at_hand(grant)
     if shelves is None or (clerk.is_long(shelves) and (yield SlowStep(grant.actor)) is not AT_ONCE):
@@ -89,7 +89,7 @@ def _get(
 
 
 def _wanted(call: api.Get) -> int | None:
-    """The number of lines to ask the gate for. None for k=0, which is always allowed: it only loads shelves."""
+    """The number of lines to ask the gate for. None for k=0, which is always allowed: it only loads lines into RAM."""
     if call.ids is not None:
         return max(len(call.ids), 1)
     return None if _is_none(call.k) else call.k
@@ -101,15 +101,15 @@ def _is_none(k: int | None) -> bool:
 
 def _check_without(call: api.Get) -> None:
     if call.without and call.ids is not None:
-        raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
+        raise InvalidRequest("`ids` and `without` exclude each other: a get by ids returns exactly these lines")
     if call.ids is not None and _condition(call) is not None:
-        raise InvalidRequest("a get by ids returns exactly these: it takes no filter")
+        raise InvalidRequest("`ids` and filters exclude each other: a get by ids returns exactly these lines")
     if len(call.without) > model.WITHOUT_LIMIT:
-        raise TooMany(f"at most {model.WITHOUT_LIMIT} lines can be left out")
+        raise TooMany(f"`without` names too many lines: at most {model.WITHOUT_LIMIT} lines can be left out")
 
 
 def _condition(call: api.Get) -> Selector | None:
-    """The condition that lines must meet; None if there is none, so that all count."""
+    """The condition that lines must meet, or None if the call has no filter."""
     is_asked = any(one not in (None, ()) for one in _conditions(call))
     return Selector.of(call, session=call.from_session) if is_asked else None
 
@@ -118,7 +118,7 @@ def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNames
     without, condition = model.line_ids(call.without), _condition(call)
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
-        model.millis(moment)  # raises for what is not a datetime with a zone
+        model.millis(moment)  # raises an error if `now` is not a datetime with a time zone
     text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
     if _is_none(call.k):
         return []
@@ -127,18 +127,18 @@ def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNames
 
 
 def _patience(call: api.Get) -> float | None:
-    """How long to wait for shelves. Lines named by ids are always waited for."""
+    """How many seconds to wait until lines are loaded. None for a get by ids, which always waits for all lines."""
     patience = None if call.ids is not None else call.patience
     return patience if isinstance(patience, int | float) and 0 <= patience <= _DAY else None
 
 
 def _check_patience(patience: float | None) -> None:
     if patience is not None and (type(patience) not in (int, float) or not 0 <= patience <= _DAY):
-        raise InvalidRequest("patience is a number of seconds from 0 to 86400")
+        raise InvalidRequest("`patience` must be a number of seconds from 0 to 86400")
 
 
 def list_lines(clerk: DecisionRecorder, caller: Caller, call: api.List) -> Operation[Listing]:
-    """One page of lines in id order. With texts, it is a listing and a read: the cap must allow both."""
+    """One page of lines, in the order of their ids. With texts, the cap must allow `get` as well as `list`."""
     ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
     grant, shelves = yield from clerk.readable(caller, ask)
     if call.texts:
@@ -152,7 +152,7 @@ def _list(
 ) -> Operation[Listing]:
     limit = call.limit
     if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
-        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
+        raise TooMany(f"`limit` must be a number from 1 to {model.LIST_LIMIT}: a page has at most so many lines")
     if call.texts and grant.max_k is not None:
         limit = min(limit, grant.max_k)
     choice = Selector.of(call, session=call.session)
@@ -179,12 +179,12 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
     if {line.id for line in found} != set(wanted):
         raise LineNotFound("there is no such line")
     if len(found) > grant.most:
-        raise CapLimitExceeded(f"the cap allows {grant.most} lines, and these ids name more")
+        raise CapLimitExceeded(f"the cap allows {grant.most} lines in one call, and these ids name more")
     return [hit_of(line, 1.0) for line in found]
 
 
 def within_budget(found: Sequence[T], room: int = model.ANSWER_LIMIT) -> list[T]:
-    """As many lines or hits, from the first on, as have at most `room` bytes of text; the first always."""
+    """The first lines or hits, as many as have at most `room` bytes of text together, and at least one."""
     if sum([len(one.text) for one in found]) * _CHARACTER <= room:
         return list(found)
     kept: list[T] = []
@@ -197,7 +197,7 @@ def within_budget(found: Sequence[T], room: int = model.ANSWER_LIMIT) -> list[T]
 
 
 def hit_of(line: Line, score: float) -> Hit:
-    """A line as it is recalled."""
+    """The hit with which a recall returns a line."""
     plain = Hit(
         id=line.id,
         namespace=line.namespace,
@@ -228,7 +228,7 @@ def _info(line: Line, *, with_text: bool) -> LineInfo:
 
 
 def _members(details: LineDetails) -> dict[str, Any]:
-    """The members of an answer that only a line with details has."""
+    """The fields of an answer that only a line with details has."""
     return {
         "tags": details.tags,
         "meta": details.meta or None,

@@ -1,4 +1,4 @@
-"""History: the stored versions of a line that was corrected, oldest first."""
+"""The operation `history`: returns the stored versions of a corrected line, oldest first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strongroom.model import Op
 
 
 def history(clerk: DecisionRecorder, caller: Caller, call: api.ReadHistory) -> Operation[api.Recalled]:
-    """The versions of a line. They count as read; the cap must allow `get`."""
+    """The stored versions of a line, oldest first. They count as read, so the cap must allow `get`."""
     named = None if call.namespace is None else [call.namespace]
     grant, shelves = yield from clerk.readable(caller, Ask.of(Op.GET, named))
     return (yield from clerk.recorded(grant, caller, _history(clerk, grant, shelves, caller, call)))

@@ -1,4 +1,4 @@
-"""Observe: a log entry for something that was done outside the vault. Nothing else is stored."""
+"""The operation `observe`: logs an action that was done outside the vault. Only the log entry is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.model import Op
 
 
 def observe(clerk: DecisionRecorder, caller: Caller, call: api.Observe) -> Operation[api.Observed]:
-    """Write one entry with the name of what was done, and the digest of its input."""
+    """Write one log entry with the name of the action and the digest of its input."""
     grant = yield from clerk.admit(caller, Ask(Op.PUT, unnamed=False))
 
     def record() -> Operation[api.Observed]:

@@ -1,4 +1,7 @@
-"""The profile: owner-approved text for a system prompt, one for each namespace, written by compare-and-swap."""
+"""Reads and writes profiles. A profile is a text for a system prompt that the owner approved for one namespace.
+
+A profile is replaced by compare-and-swap, so that no concurrent change is lost.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _TRIES = 64
 
 
 def snapshot(clerk: DecisionRecorder, caller: Caller, call: api.TakeSnapshot) -> Operation[Snapshot]:
-    """The allowed profiles, most sensitive namespace first, within 8 KiB in all."""
+    """The profiles of the granted namespaces, most sensitive namespace first. Together they have at most 8 KiB."""
     grant = yield from clerk.admit(caller, Ask.of(Op.SNAPSHOT, call.namespaces))
     return (yield from clerk.recorded(grant, caller, _snapshot(clerk, grant, caller)))
 
@@ -45,7 +48,7 @@ def _snapshot(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operatio
 
 
 def profile(clerk: DecisionRecorder, caller: Caller, call: api.ReadProfile) -> Operation[Profile]:
-    """The profile of one namespace, to be edited."""
+    """The profile of one namespace, with its version."""
     grant = yield from clerk.admit(caller, _ask(call.namespace))
     return (yield from clerk.recorded(grant, caller, _profile(clerk, grant, caller)))
 
@@ -57,7 +60,7 @@ def _profile(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation
 
 
 def set_profile(clerk: DecisionRecorder, caller: Caller, call: api.WriteProfile) -> Operation[Profile]:
-    """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
+    """Write the profile of one namespace if its present version is `version`. It is "" if there is no profile yet."""
     for _ in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, _ask(call.namespace))
         written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call, since))
@@ -69,13 +72,16 @@ def set_profile(clerk: DecisionRecorder, caller: Caller, call: api.WriteProfile)
 def _write(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteProfile, since: Mapping[str, Version]
 ) -> Operation[Profile | None]:
-    """Write a profile. None if the commit lost a race on anything that it depends on."""
+    """Write a profile. Returns None if another process changed something meanwhile, so that it must be tried again."""
     state, name = clerk.state, _one(grant)
     clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
     _check_total(state, grant, name, clean)
     current, stored = _read_profile(state, grant, name)
     if current.version != call.version:
-        raise VersionConflict("the profile has changed", hint="read it again, then write")
+        raise VersionConflict(
+            "the present version of the profile is not the given one",
+            hint="read the profile again, then repeat the change",
+        )
     try:
         keys, effects = keys_for(state, grant, {name})
     except Lost:
@@ -99,7 +105,7 @@ def _ask(namespace: str | None) -> Ask:
 def _one(grant: Grant) -> Namespace:
     if len(grant.namespaces) != 1:
         covered = ", ".join(sorted(grant.allowed)) or "none"
-        raise InvalidRequest("the cap covers several namespaces: name one", hint=f"it covers {covered}")
+        raise InvalidRequest("this call is for one namespace: name it", hint=f"the cap covers {covered}")
     return next(iter(grant.namespaces))
 
 
@@ -119,16 +125,19 @@ def _read_profile(state: Replica, grant: Grant, namespace: Namespace) -> tuple[P
 
 
 def _etag(body: bytes) -> str:
-    # Not the store's version, which counts changes in every other namespace too.
+    # The store's version is not used, because it counts changes in every other namespace too.
     return hashlib.sha256(body).hexdigest()[:32]
 
 
 def _check_total(state: Replica, grant: Grant, namespace: Namespace, text: str) -> None:
-    """Refuse a text that would not fit a snapshot with the other profiles that this cap covers.
+    """Refuse a text that would not fit into a snapshot together with the other profiles that this cap covers.
 
-    Profiles outside the cap do not count, because their size must not show. A snapshot leaves out what does not fit.
+    Profiles outside the cap do not count, because this cap's holder must not learn their size. If a snapshot under
+    another cap becomes too large, it leaves out profiles.
     """
     others = grant.allowed - {namespace}
     total = len(text.encode()) + sum(len(_read_profile(state, grant, name)[0].text.encode()) for name in others)
     if total > model.PROFILE_LIMIT:
-        raise LineTooLarge(f"the profiles together would be larger than {model.PROFILE_LIMIT} bytes")
+        raise LineTooLarge(
+            f"with this text, the profiles of the cap's namespaces would exceed {model.PROFILE_LIMIT} bytes together"
+        )

@@ -1,4 +1,4 @@
-"""Put: one line or a batch, stored once however often it is sent."""
+"""The operation `put`: stores one line or a batch. A repeated put with the same ids stores each line once."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _TRIES = 64
 
 
 _MANY = 16
-"""From so many lines on, sealing counts as slow."""
+"""Sealing more lines than this counts as slow."""
 
 
 _LARGE = 16 * 1024
-"""From so many bytes of text on, indexing counts as slow."""
+"""Indexing more bytes of text than this counts as slow."""
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A line about to be written, and which of its fields the caller chose."""
+    """A line about to be written, and whether the caller gave its id and its time."""
 
     line: Line
     name: str
@@ -53,7 +53,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def put(clerk: DecisionRecorder, caller: Caller, call: api.Put) -> Operation[api.Receipts]:
-    """Write lines, all or none. An existing line is acknowledged as a duplicate."""
+    """Write all of these lines, or none. A line that exists already is acknowledged as a duplicate."""
     lines: Sequence[NewLine] = call.lines
     named = [model.plain(line.namespace) for line in lines if line.namespace is not None]
     sessions = [model.plain(line.session) for line in lines if line.session is not None]
@@ -82,10 +82,10 @@ def _attempt(
     *,
     looks: bool,
 ) -> Operation[api.Receipts | list[NewLine]]:
-    """Write lines. Returns them for another try if the commit lost a race.
+    """Write lines. If another process changed something meanwhile, returns the lines for another try.
 
-    The first try does not check whether ids are free: usually they are, and otherwise the commit fails. Nor does it
-    refuse anything on cached knowledge: the cap may be revoked, and then that is the reason to give.
+    The first try does not check whether the ids are free: usually they are, and otherwise the commit fails. The first
+    try also refuses nothing if it uses cached data: the cap may be revoked, which is the reason to give first.
     """
     try:
         drafts = _drafts(clerk, grant, lines, size, caller.source)
@@ -100,17 +100,19 @@ def _attempt(
 
 
 def _with_id(line: NewLine, draft: Draft) -> NewLine:
-    """The line with the id of the first attempt, so that a retry after a lost answer cannot store a second copy."""
+    """The line with the id that the first try gave it, so that a second try cannot store another copy."""
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
 def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[Draft]:
     if not lines:
-        raise InvalidRequest("there is nothing to put")
+        raise InvalidRequest("there is no line to put: the list of lines is empty")
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
     if size > model.BATCH_BYTES:
-        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
+        raise BodyTooLarge(
+            f"the texts of a batch have at most {model.BATCH_BYTES} bytes together", hint="send several smaller batches"
+        )
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)
     drafts: dict[tuple[Namespace, LineId], Draft] = {}
@@ -119,7 +121,7 @@ def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], siz
         draft = draft_line(clerk, grant, new, provenance)
         earlier = drafts.setdefault((draft.line.namespace, draft.line.id), draft)
         if earlier is not draft and not _same(earlier.line, draft):
-            raise LineConflict("the batch gives one id to two different lines")
+            raise LineConflict("two different lines in the batch have the same id")
         ordered.append(draft)
     return ordered
 
@@ -131,15 +133,15 @@ def _raw_size(lines: Sequence[NewLine]) -> int:
 
 
 def draft_line(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Provenance) -> Draft:
-    """Check a line from outside, and complete it with what the cap and the clock say."""
+    """Check a line that a caller gave, and add the values that come from the cap and the clock."""
     if new.namespace is None and len(grant.allowed) != 1:
         raise InvalidRequest(
-            "the cap covers several namespaces: name the one to put into",
-            hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}; strongroom.local() and `strongroom put`"
-            " route by the owner's rules",
+            "the line has no namespace: name one that the cap covers",
+            hint=f"the cap covers {', '.join(sorted(grant.allowed)) or 'none'}; strongroom.local() and"
+            " `strongroom put` choose a namespace by the owner's rules",
         )
     now = provenance.recorded
-    # Every granted name was checked by the gate, and any other is refused.
+    # The gate has checked every granted name. Any other name is refused here.
     namespace = next(iter(grant.allowed)) if new.namespace is None else Namespace(model.plain(new.namespace))
     if namespace not in grant.namespaces:
         raise CapNamespaceDenied("the cap does not cover this namespace")
@@ -148,7 +150,7 @@ def draft_line(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: 
     time = now if new.time is None else model.millis(new.time)
     kind, session, author, text, details = model.clean_line(new, grant.session or "")
     if not text.strip():
-        raise InvalidRequest("a line needs some text")
+        raise InvalidRequest("the text of the line is empty")
     if details is not None:
         _check_details(clerk.state, details, now)
     line = Line(line_id, time, kind, namespace, session, author, text, provenance, details)
@@ -158,11 +160,13 @@ def draft_line(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: 
 def _check_details(state: Replica, details: LineDetails, now: Millis) -> None:
     if state.records.format < DETAILED:
         raise FormatTooOld(
-            "this vault has no tags, meta, expiry or turns yet: older programs may still use it",
-            hint="once all programs that use it are of this version, its owner runs `strongroom upgrade`",
+            "this vault cannot hold tags, meta, expiry or turns yet: its format is for older programs",
+            hint="once all programs that use the vault have this version, its owner runs `strongroom upgrade`",
         )
     if details.expires is not None and details.expires <= now:
-        raise InvalidRequest("the line would expire before it is stored", hint="give a later time, or none")
+        raise InvalidRequest(
+            "the line would expire before it is stored", hint="give a later `expires`, or leave it out"
+        )
 
 
 def _write(
@@ -174,7 +178,10 @@ def _write(
     *,
     looks: bool,
 ) -> Operation[list[Receipt]]:
-    """Write the lines that are not there yet. Without `looks`, an existing one makes the commit fail."""
+    """Write the lines that are not stored yet.
+
+    With `looks`, the store is checked for lines with the same ids. Otherwise an existing line makes the commit fail.
+    """
     state = clerk.state
     receipts: list[Receipt] = []
     new: dict[str, Line] = {}
@@ -201,12 +208,12 @@ def _write(
 
 
 def line_name(shelf: str, line_id: LineId) -> str:
-    """The name of a line's object in the store, below the prefix of its shelf."""
+    """The name of a line's object in the store. `shelf` is the prefix of the line's namespace there."""
     return f"{shelf}lines/{line_id}"
 
 
 def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Receipt | None:
-    """The receipt for a line that exists or was forgotten; None if its id is free."""
+    """The receipt for a line that is stored already or was forgotten. None if no line has had its id."""
     stored = state.store.get(name)
     if stored is None:
         return None
@@ -219,13 +226,13 @@ def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Rece
 
 
 def _counted(state: Replica, grant: Grant, line: Line) -> bool:
-    """Whether a line is, or was once, an answer: not if it is a replacement that never took effect."""
+    """Whether a line is or was recallable. This is False for a replacement that never took effect."""
     replaces = None if line.details is None else line.details.replaces
     return replaces is None or read_mark(state, grant.actor, line.namespace, replaces) == line.id
 
 
 def _same(line: Line, draft: Draft) -> bool:
-    """Whether a repeated put is the same line. The time counts only if the caller gave one."""
+    """Whether a stored line equals the line of a repeated put. Times are compared only if the caller gave one."""
     given = draft.line
     fixed = (line.text, line.kind, line.session, line.author, _as_put(line.details)) == (
         given.text,
@@ -238,7 +245,7 @@ def _same(line: Line, draft: Draft) -> bool:
 
 
 def _as_put(details: LineDetails | None) -> LineDetails | None:
-    """The details that a put of this line has: what it replaced is not among them, as when it comes from an archive."""
+    """The details of a stored line as a put gives them: without `replaces`, which a put does not have."""
     if details is None or details.replaces is None:
         return details
     critical = tuple([name for name in details.critical if name != "replaces"])
@@ -247,9 +254,9 @@ def _as_put(details: LineDetails | None) -> LineDetails | None:
 
 
 def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:
-    """Keys that can seal into `namespaces`, and the effects that create or pin them in the same commit.
+    """Keys that can seal into `namespaces`, and the effects that create these keys or make the commit depend on them.
 
-    Pinning matters: a line must not be sealed with keys that a concurrent erasure destroys.
+    The commit must fail if the keys change, because a line must not be sealed with keys that an erasure destroys.
     """
     held = state.keys_of(grant.actor)
     keys = held.keys if held is not None else ActorKeys.new(state.vault_id, grant.actor, state.random)
@@ -264,7 +271,7 @@ def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[
     sealed = keys.sealed(state.records.ring(), state.random)
     if held is not None:
         return keys, [rotation, Swap(held.name, sealed, held.version)]
-    # Nor may a cap that an erasure has just voided create the actor again.
+    # A cap that an erasure has just made void must not create the actor again.
     return keys, [
         rotation,
         pin_standing(state, grant.actor, grant.issued),

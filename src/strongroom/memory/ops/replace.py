@@ -1,8 +1,10 @@
-"""Replace: correct a line without losing its past.
+"""The operation `replace`: corrects a line, and keeps its earlier versions.
 
-Lines stay immutable. The new line names the old one, and counts only once the old one has a mark that names it;
-creating that mark is the one deciding write. In a store that is whole both are one commit. In another, the new line
-comes first: if the worker dies in between, the old line still counts, and the new one is swept.
+Lines never change. A correction writes a new line, which names the old line. Then it creates a mark of the old line,
+which names the new line (`replacement_marks.py`). From that moment the new line is recalled, and the old line is not.
+
+A store with atomic commits writes both in one commit. In another store, the new line is written first. If the worker
+dies before it creates the mark, the old line is still recalled, and the new line is forgotten later.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _TRIES = 64
 
 
 def replace(clerk: DecisionRecorder, caller: Caller, call: api.Replace) -> Operation[Receipt]:
-    """Put a line in the place of another one. The cap must allow `put` and `forget`."""
+    """Replace a line with a new line. The cap must allow `put` and `forget`."""
     named = None if call.namespace is None else [call.namespace]
     ask = Ask.of(Op.PUT, named, session=call.session)
     yield from clerk.admit(caller, ask)
@@ -56,8 +58,8 @@ def _replace(
     state = clerk.state
     if state.records.format < DETAILED:
         raise FormatTooOld(
-            "lines of this vault cannot be replaced yet: older programs may still use it",
-            hint="once all programs that use it are of this version, its owner runs `strongroom upgrade`",
+            "this vault cannot replace lines yet: its format is for older programs, which may still use it",
+            hint="once all programs that use the vault have this version, its owner runs `strongroom upgrade`",
         )
     old, repeated = _old_line(grant, shelves, call)
     if repeated is not None:
@@ -67,7 +69,7 @@ def _replace(
     shelf = state.slots.shelf(grant.actor, old.namespace)
     stored = state.store.get(line_name(shelf, old.id))
     if stored is None or stored.body is None:
-        raise Lost(line_name(shelf, old.id))  # forgotten meanwhile
+        raise Lost(line_name(shelf, old.id))  # the old line was forgotten meanwhile
     keys, effects = keys_for(state, grant, {old.namespace})
     epoch, key = keys.newest(state.slots.namespace(grant.actor, old.namespace))
     place = LinePlace(state.vault_id, grant.actor, old.namespace)
@@ -75,7 +77,7 @@ def _replace(
     sealed = line_encryption.seal_line(line, place, epoch, key, state.random(24))
     is_there = call.new_id is not None and _is_there(clerk, grant, name, line)
     if is_there and state.store.is_whole:
-        raise Lost(name)  # this very call, sent twice, has replaced it since
+        raise Lost(name)  # this call was sent twice, and its other copy has replaced the line meanwhile
     put: list[Effect] = [PutNew(name, sealed, call.new_id is None)]
     mark: list[Effect] = [
         Expect(stored.name, stored.version),
@@ -92,7 +94,7 @@ def _replace(
         )
         state.catch_up(state.slots.actor(grant.actor))
         if (again := state.store.get(stored.name)) is None or again.body is None:
-            raise Lost(stored.name)  # forgotten while the new line was written
+            raise Lost(stored.name)  # the old line was forgotten while the new line was written
     yield from clerk.commit(
         grant, [*effects, *mark], keys=keys, lines=[line.id], caller=caller, written={name: line}, detail=detail
     )
@@ -100,7 +102,7 @@ def _replace(
 
 
 def _old_line(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Replace) -> tuple[Line, Receipt | None]:
-    """The line to be replaced; with a receipt if this very call has replaced it before."""
+    """The line to be replaced. If this call was sent before and has replaced it already, also its receipt."""
     name = line_id(call.id)
     with hold_still(shelves):
         counting = [line for shelf in shelves if (line := shelf.lines.get(name)) is not None]
@@ -114,28 +116,30 @@ def _old_line(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Replac
         counting = [line for line in counting if line.session == grant.session]
         replaced = [(line, new) for line, new in replaced if line.session == grant.session]
     if len(counting) + len(replaced) > 1:
-        raise InvalidRequest("lines of several namespaces have this id: name the namespace")
+        raise InvalidRequest("lines in several namespaces have this id: name the namespace of the line too")
     if replaced:
         ((line, new),) = replaced
         if call.new_id == new:
             return line, Receipt(new, line.namespace, duplicate=True)
-        raise LineReplaced("the line was replaced already", hint="replace the newest one: memory.history(id) shows it")
+        raise LineReplaced(
+            "the line was replaced already", hint="replace its newest version, which memory.history(id) shows last"
+        )
     if not counting:
         raise LineNotFound("there is no such line")
     if counting[0].kind == Kind.DOCUMENT:
-        raise InvalidRequest("this is a document, and not a line", hint="change it with write_document")
+        raise InvalidRequest("this id names a document, not a line", hint="change the document with write_document")
     return counting[0], None
 
 
 def _replaced(shelf: CachedNamespace, name: LineId, new: LineId, wanted: str | None) -> Line | None:
-    """A replaced line that is stored. If this call asked for `new`, and has forgotten the old line, the new one."""
+    """The replaced line `name`, if it is stored. If it was forgotten but this call asked for `new`, the new line."""
     hidden = shelf.states.hidden
     line = hidden.get(name)
     return shelf.lines.get(new) or hidden.get(new) if line is None and new == wanted else line
 
 
 def _new_line(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Replace, old: Line) -> Line:
-    """The new line. What the call leaves out is as in the old one, but for the time and the id."""
+    """The new line. Fields that the call leaves out are copied from the old line, except for the time and the id."""
     before = old.details or LineDetails()
     expires = None if before.expires is None else moment(before.expires)
     new = NewLine(
@@ -153,14 +157,17 @@ def _new_line(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.R
     )
     line = draft_line(clerk, grant, new, Provenance(grant.links, grant.holder, caller.source, clerk.now())).line
     if line.id == old.id:
-        raise InvalidRequest("a line cannot replace itself", hint="give the new line another id, or none")
+        raise InvalidRequest(
+            "a line cannot replace itself: `new_id` is the id of the old line",
+            hint="give another `new_id`, or leave it out",
+        )
     details = line.details or LineDetails()
     details = msgspec.structs.replace(details, critical=(*details.critical, "replaces"), replaces=old.id)
     return msgspec.structs.replace(line, details=details)
 
 
 def _is_there(clerk: DecisionRecorder, grant: Grant, name: str, line: Line) -> bool:
-    """Whether an earlier try has written this line. LineConflict if another line has its id, or had it."""
+    """Whether an earlier try has written this line. Raises LineConflict if another line has or had its id."""
     stored = clerk.state.store.get(name)
     found = open_line(clerk.state, grant.actor, line.namespace, stored)
     if found is None and stored is not None:
@@ -170,5 +177,8 @@ def _is_there(clerk: DecisionRecorder, grant: Grant, name: str, line: Line) -> b
     if found is None or clerk.state.store.is_whole:
         return found is not None
     if found.provenance.recorded <= clerk.now() - UNCONFIRMED // 2:
-        raise LineConflict("an earlier try of this replacement was given up", hint="use a new id")  # soon forgotten
+        # The line of the earlier try will soon be forgotten.
+        raise LineConflict(
+            "an earlier try of this replacement was too long ago", hint="repeat the call with another `new_id`"
+        )
     return True

@@ -1,1 +1,1 @@
-"""Encryption, hashing and signatures as plain functions: they know no vault, no cap and no store."""
+"""Encryption, hashing and signatures. The functions here do no input or output and know no store."""

@@ -1,8 +1,8 @@
 """Committing encryption: C2SP chunked-encryption, instance Cobblestone-256 (docs/spec/line.md).
 
-HKDF-Expand-SHA512 turns (key, salt, context) into a one-time AES-256-GCM key, a base nonce and a 32-byte
-commitment. The commitment binds key *and* context, so a ciphertext opens in one slot under one key only.
-Pure: the salt comes in as an argument. It must never repeat for a key; callers draw 24 random bytes.
+HKDF-Expand-SHA512 turns (key, salt, context) into a one-time AES-256-GCM key, a base nonce and a 32-byte commitment.
+The commitment binds key *and* context, so a ciphertext opens only under its own key and in its own place in the store.
+The salt is an argument, and must never repeat for a key: callers draw 24 random bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INFO = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"
 
 
 class Key(bytes):
-    """A key used for many objects. Its HMAC state depends on the key alone, so it is computed once and cached here."""
+    """A key for many objects, with a cached HMAC state: the state depends on the key alone and is computed once."""
 
     @cached_property
     def keyed(self) -> HmacState:
@@ -38,7 +38,7 @@ class Key(bytes):
 
 
 def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
-    """Encrypt `plaintext` for the slot that `ctx` names. `salt` must never repeat for a key."""
+    """Encrypt `plaintext` for the place that the context `ctx` names. `salt` must never repeat for a key."""
     aead, base, commitment = _derive(key, salt, ctx)
     if len(plaintext) < CHUNK:
         return salt + commitment + aead.encrypt(base, plaintext, None)
@@ -51,14 +51,14 @@ def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
-    """Decrypt, or raise Tampered. A wrong key, a wrong slot and altered bytes are not told apart."""
+    """Decrypt a sealed object, or raise Tampered. The error means a wrong key, a wrong place, or altered bytes."""
     body = len(sealed) - _HEADER
     if len(sealed) < _HEADER + _TAG or body % (CHUNK + _TAG) < _TAG:
         raise Tampered("a sealed object is cut short")
     aead, base, commitment = _derive(key, sealed[:SALT_SIZE], ctx)
-    # Constant time: how much of a guessed commitment matches must not show.
+    # Compared in constant time: the time must not show how much of a guessed commitment is right.
     if not hmac.compare_digest(commitment, sealed[SALT_SIZE:_HEADER]):
-        raise Tampered("a sealed object does not belong to this place or key")
+        raise Tampered("a sealed object was sealed for another place in the store, or with another key")
     try:
         if body < CHUNK + _TAG:
             return aead.decrypt(base, sealed[_HEADER:], None)

@@ -1,7 +1,7 @@
-"""Sealing and opening documents (docs/spec/line.md, section 5). Pure.
+"""Seals and opens documents (docs/spec/line.md, section 5), without input or output.
 
-A document is one sealed object: its key, its present version, and earlier ones. The context names the object, so that
-it opens in no other place, and no line or text can stand in for it.
+A document is one sealed object with its key, its present version and its earlier versions. The encryption binds the
+object's name and kind, so the object opens in no other place, and no line or text can replace it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DocumentVersion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """One version of a document. `provenance.recorded` is when it was written."""
+    """One version of a document. `provenance.recorded` is the time when the version was written."""
 
     version: LineId
     text: str
@@ -31,10 +31,11 @@ class DocumentVersion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True,
 
 
 class StoredDocument(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """All that is stored of a document. Without a `present` version it was deleted.
+    """The stored form of a document. A document without a `present` version was deleted.
 
-    `earlier` are newest first. `source` is the version that a renaming made the present one from. `critical` names
-    members without which a reader would misread it; there are none so far.
+    `earlier` has the earlier versions, newest first. If the document was renamed, `source` is the id that its version
+    had under the old key. `critical` names members that a reader must understand to read the document correctly; no
+    such members exist so far.
     """
 
     key: str
@@ -56,7 +57,10 @@ def seal_document(
 
 
 def open_document(sealed: bytes, locator: str, place: LinePlace, keys: Mapping[int, bytes]) -> StoredDocument:
-    """Open the document that the object `locator` holds, or raise Tampered; FormatTooNew for one of a newer version."""
+    """Open the document in the object that `locator` names, or raise Tampered.
+
+    A document of a newer version raises FormatTooNew.
+    """
     epoch = sealed_epoch(sealed)
     plain = open_padded(sealed, place.context(_KIND, locator, epoch), keys.get(epoch))
     try:
@@ -64,9 +68,10 @@ def open_document(sealed: bytes, locator: str, place: LinePlace, keys: Mapping[i
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Tampered("a decrypted document cannot be decoded") from None
     if document.namespace != place.namespace or (document.present is None and document.earlier):
-        raise Tampered("a document contradicts its place, or was deleted and has versions")
+        raise Tampered("a document names another namespace than its place, or has versions although it was deleted")
     if document.critical:
         raise FormatTooNew(
-            "a newer version of strongroom wrote a document that this one would misread", hint="install that version"
+            "a newer version of strongroom wrote a document that this version would misread",
+            hint="install the newer version",
         )
     return document

@@ -1,10 +1,10 @@
-"""HMAC (RFC 2104) under a key that is used many times: the part that depends on the key alone is hashed once. Pure.
+"""HMAC (RFC 2104) under a key that is used many times: the part that depends on the key alone is hashed once.
 
-A library's HMAC starts anew at each call: it looks up the hash and prepares two states, which takes several times as
-long when the processor's caches are cold (docs/adr/0029-hmac-from-kept-states.md). The states kept here are as secret
-as the key.
+The HMAC of a library starts again at each call: it looks up the hash function and prepares two states. This takes
+several times as long when the processor's caches are cold (docs/adr/0029-hmac-from-kept-states.md). The states that are
+kept here are as secret as the key.
 
-`context` is the unambiguous form in which parts are hashed, or bound to a ciphertext.
+`context` joins several values into one unambiguous byte string, which is hashed or bound to a ciphertext.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _length = Struct(">I").pack
 
 
 def context(*parts: str | bytes | int) -> bytes:
-    """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
+    """Join parts unambiguously: the length of each part comes first, so no two lists give the same bytes."""
     joined = b""
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part.to_bytes(8, "big") if isinstance(part, int) else part
@@ -37,7 +37,7 @@ class _Hash(Protocol):
 
 
 class HmacState:
-    """HMAC under one key, by default with SHA-256. Thread-safe: its states are copied, never changed."""
+    """HMAC under one key, by default with SHA-256. Thread-safe: the two prepared states are copied, never changed."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -57,11 +57,11 @@ class HmacState:
         return outer.digest()
 
     def digest_of(self, *parts: str | bytes | int, prefix: bytes = b"") -> bytes:
-        """The digest of parts, joined by `context`. `prefix` is the already joined form of the parts before them."""
+        """The digest of several parts, joined by `context`. `prefix` has earlier parts that are joined already."""
         return self.digest(prefix + context(*parts))
 
     def expand(self, info: bytes, size: int) -> bytes:
-        """HKDF-Expand (RFC 5869, 2.3): `size` bytes for what `info` names."""
+        """HKDF-Expand (RFC 5869, 2.3): derive `size` bytes from the key, for the purpose that `info` names."""
         block = made = self.digest(info + b"\1")
         number = 1
         while len(made) < size:

@@ -1,8 +1,8 @@
-"""The inbox: lines sealed to a vault's public age key, to be delivered once the vault can be reached.
+"""The inbox: seals lines to a vault's public age key, to be delivered once the vault can be reached.
 
-A bundle holds the lines of one put and names the actor whose memory they are for. Only the vault's inbox key opens it;
-the sealer cannot. It grants nothing: the cap shown at the delivery decides. Pure, except for the randomness that age
-draws itself. Format: docs/spec/inbox.md.
+A bundle holds the lines of one put, and names the actor whose memory they are for. Only the vault's inbox key opens the
+bundle: even the program that sealed it cannot. A bundle grants nothing, because the cap shown at the delivery decides.
+Format: docs/spec/inbox.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from strongroom.model import NewLine
 from strongroom.strict_json import check_unique_keys
 
 SEALED_LIMIT = 1024 * 1024
-"""Largest sealed bundle, in bytes."""
+"""Maximum size of a sealed bundle, in bytes."""
 
 _VERSION = 1
 _HEADER_LIMIT = 1024
-"""How many bytes of age's header are read: age's parser takes time quadratic in the header's size."""
+"""Maximum size of the header of an age file, in bytes: age's parser takes time quadratic in this size."""
 
 _MAGIC = b"age-encryption.org/v1\n"
 _HEADER_END = b"\n--- "
@@ -30,7 +30,7 @@ _RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Lines for one actor. Each has an id, so that it is stored once however often the bundle is delivered."""
+    """Lines for one actor. Each line has an id, so that it is stored once however often the bundle is delivered."""
 
     actor: str
     lines: tuple[NewLine, ...]
@@ -55,12 +55,15 @@ def recipient_of(identity: str) -> str:
 
 
 def is_recipient(text: object) -> bool:
-    """Whether this has the form of an inbox key's public half. The checksum is not verified."""
+    """Whether a value has the form of an inbox key's public half. The checksum is not verified."""
     return isinstance(text, str) and _RECIPIENT.fullmatch(text) is not None
 
 
 def seal(recipient: str, bundle: Bundle) -> bytes:
-    """Seal a bundle as an age file for the vault. Refuses what a vault would refuse: too large, no lines, no ids."""
+    """Seal a bundle as an age file for the vault.
+
+    A bundle that is too large, has no lines, or has a line without an id is refused, as a vault would refuse it.
+    """
     model.actor(bundle.actor)
     _check_lines(bundle.lines)
     sealed: bytes = _age().encrypt(_encode(bundle), [_recipient(recipient)])
@@ -69,13 +72,13 @@ def seal(recipient: str, bundle: Bundle) -> bytes:
 
 
 def unseal(identity: str, sealed: bytes) -> Bundle:
-    """Open a bundle. It came from outside: any flaw in it is InvalidRequest, BodyTooLarge or TooMany."""
+    """Open a bundle. It comes from outside, so a flaw in it raises InvalidRequest, BodyTooLarge or TooMany."""
     if not isinstance(sealed, bytes):
-        raise InvalidRequest("a sealed bundle is bytes")
+        raise InvalidRequest("a sealed bundle must be bytes")
     sealed = bytes(sealed)
     _check_size(sealed)
     if not sealed.startswith(_MAGIC) or _HEADER_END not in sealed[:_HEADER_LIMIT]:
-        raise InvalidRequest("this is not a sealed bundle", hint="seal one with strongroom.crypto.inbox.seal()")
+        raise InvalidRequest("this is not a sealed bundle", hint="make one with strongroom.crypto.inbox.seal()")
     bundle = _read(_opened(_identity(identity), sealed))
     _check_lines(bundle.lines)
     return bundle
@@ -120,7 +123,9 @@ def _check_lines(lines: tuple[NewLine, ...]) -> None:
 
 def _check_size(sealed: bytes) -> None:
     if len(sealed) > SEALED_LIMIT:
-        raise BodyTooLarge(f"a sealed bundle is at most {SEALED_LIMIT} bytes", hint="seal several")
+        raise BodyTooLarge(
+            f"the sealed bundle is larger than {SEALED_LIMIT} bytes", hint="seal the lines in several bundles"
+        )
 
 
 def _identity(text: str) -> Any:
@@ -134,11 +139,13 @@ def _identity(text: str) -> Any:
 def _recipient(text: str) -> Any:
     age = _age()
     if not is_recipient(text):
-        raise InvalidRequest("an inbox key is an age recipient: age1 and 58 more characters", hint="ask memory.inbox()")
+        raise InvalidRequest(
+            "this is not an inbox key, which is `age1` and 58 more characters", hint="memory.inbox() returns the key"
+        )
     try:
         return age.x25519.Recipient.from_str(text)
     except age.RecipientError:
-        raise InvalidRequest("this age recipient is misspelled", hint="ask memory.inbox() again") from None
+        raise InvalidRequest("the inbox key is misspelled", hint="memory.inbox() returns the key") from None
 
 
 def _age() -> Any:

@@ -1,8 +1,8 @@
-"""Sealing and opening lines, profiles and the vault's own records (docs/spec/line.md). Pure.
+"""Seals and opens lines, profiles and the vault's own records (docs/spec/line.md), without input or output.
 
 A sealed object is `version (1 byte) | epoch (4 bytes) | Cobblestone-256`. The context names vault, actor, namespace,
-object and epoch, so that an object copied to any other place fails to open. Plaintext is padded to a fixed table of
-sizes, so that a stored length tells little.
+object and epoch, so that an object that was copied to another place does not open. The plaintext is padded to one of
+few sizes, so that a stored length reveals little.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PADDED = (
     65536,
     98304,
 )
-"""The padded sizes. A larger plaintext is padded to a multiple of the last."""
+"""The sizes in bytes to which a plaintext is padded. A larger plaintext is padded to a multiple of the last size."""
 
 VERSION = 1
 DETAILED = 2
 """The version of a line with details, and of a page with such lines. Programs that know only version 1 refuse both."""
 
 CRITICAL = frozenset({"expires", "replaces"})
-"""The members of a line's details that change its meaning and that this version understands."""
+"""The members of a line's details that change the meaning of the line, as far as this version understands them."""
 
 _HEADER = 5
 _LENGTH = 4
@@ -56,7 +56,7 @@ _decode_line = msgspec.json.Decoder(Line).decode
 
 
 class LinePlace(msgspec.Struct, frozen=True):
-    """One namespace of one actor in one vault: the place that sealed objects are bound to."""
+    """One namespace of one actor in one vault: the place to which a sealed object is bound."""
 
     vault_id: str
     actor: Actor
@@ -69,7 +69,7 @@ class LinePlace(msgspec.Struct, frozen=True):
 
 @lru_cache(256)
 def _prefix(what: str, version: int, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
-    """The part of a context that all objects of one place share."""
+    """The part of the context that all objects of one place share."""
     return context(what, version, vault_id, actor, namespace)
 
 
@@ -79,36 +79,37 @@ def _epoch(epoch: int) -> bytes:
 
 
 def seal_line(line: Line, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
-    """Seal one line for its slot. A plain line is of version 1, which every version of strongroom reads."""
+    """Seal one line for its place. A line without details gets version 1, which every version of strongroom reads."""
     version = VERSION if line.details is None else DETAILED
     ctx = place.context("strongroom/line", line.id, epoch, version)
     return seal_padded(_encode(line), ctx, epoch, key, salt, version)
 
 
 def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[int, bytes]) -> Line:
-    """Open the line that the slot `line_id` holds, or raise Tampered; FormatTooNew for one of a newer version."""
+    """Open the line stored under `line_id`, or raise Tampered. A line of a newer version raises FormatTooNew."""
     epoch, version = sealed_epoch(sealed, DETAILED), sealed[0]
     plain = open_padded(sealed, place.context("strongroom/line", line_id, epoch, version), keys.get(epoch))
     try:
         line = _decode_line(plain)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Tampered("a decrypted line cannot be decoded") from None
-    # The context already binds both. A writer that held the key and still wrote another id is not believed.
+    # The context binds both values already. But a writer with the key could still put another id into the line.
     if line.id != line_id or line.namespace != place.namespace:
-        raise Tampered("a line states another id or namespace than those it is stored under")
+        raise Tampered("a line contains another id or namespace than those under which it is stored")
     if (line.details is None) != (version == VERSION):
         raise Tampered("a line's version does not fit its fields")
     if line.kind == Kind.DOCUMENT or (line.details is not None and line.details.document):
-        raise Tampered("a line poses as a document")
+        raise Tampered("a stored line claims to be a document")
     if line.details is not None and not CRITICAL.issuperset(line.details.critical):
         raise FormatTooNew(
-            "a newer version of strongroom wrote a line that this one would misread", hint="install the newer version"
+            "a newer version of strongroom wrote a line that this version would misread",
+            hint="install the newer version",
         )
     return line
 
 
 def seal_text(text: str, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
-    """Seal a text that is not a line, such as the profile. Its context differs, so neither can pose as the other."""
+    """Seal a text that is not a line, such as a profile. Its context differs, so it cannot be opened as a line."""
     return seal_padded(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
 
 
@@ -124,7 +125,7 @@ def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, byt
 def seal_page(
     data: bytes, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes, version: int = VERSION
 ) -> bytes:
-    """Seal a page of lines. A page is not JSON, so its length goes in front of the padding."""
+    """Seal a cache page of lines. A page is not JSON, so its length comes first: it shows where the padding begins."""
     plain = len(data).to_bytes(_LENGTH, "big") + data
     return seal_padded(plain, place.context("strongroom/page", name, epoch, version), epoch, key, salt, version)
 
@@ -151,9 +152,9 @@ def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[
 
 
 def sealed_epoch(sealed: bytes, newest: int = VERSION) -> int:
-    """The key epoch in a sealed object's header. Unsealing verifies it, because the context binds it."""
+    """The number of the key (its epoch) in a sealed object's header. Opening the object verifies the number."""
     if len(sealed) < _HEADER or not VERSION <= sealed[0] <= newest:
-        raise Tampered("a sealed object is of an unknown version")
+        raise Tampered("a sealed object has an unknown version")
     return int.from_bytes(sealed[1:_HEADER], "big")
 
 
@@ -169,14 +170,14 @@ def _record_context(name: str, vault_id: str) -> bytes:
 
 
 def seal_padded(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, version: int = VERSION) -> bytes:
-    """Seal a plaintext under a context, padded and with its header."""
-    # Padded with trailing spaces, which JSON ignores, so that only a page needs a length.
+    """Pad a plaintext, seal it under a context, and put the header in front."""
+    # The padding is spaces at the end, which JSON ignores. So only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
     return version.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
 
 
 def open_padded(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
-    """The padded plaintext of a sealed object, or Tampered."""
+    """Open a sealed object, and return its padded plaintext. Raises Tampered if it does not open."""
     if key is None:
         raise Tampered("a sealed object names a key epoch that this namespace does not have")
     return chunked_aead.unseal(key, sealed[_HEADER:], ctx)

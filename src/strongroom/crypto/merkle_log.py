@@ -1,8 +1,8 @@
-"""The arithmetic of the transparency log: RFC 6962 tree, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
+"""The Merkle tree of the log: RFC 6962 tree hashes, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
 
-Pure functions over hashes, without entries or storage. The formats are those of c2sp.org/tlog-tiles, tlog-checkpoint,
-tlog-proof and signed-note, so that other tools can check them. `EdgeMac` is our own: it authenticates the edge of the
-tree between two checkpoints.
+The functions compute with hashes only, and store nothing. The formats are those of c2sp.org/tlog-tiles,
+tlog-checkpoint, tlog-proof and signed-note, so that other tools can check them. Only `EdgeMac` is specific to
+Strongroom: it authenticates the end of the tree between two checkpoints.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TILE_WIDTH = 256
 EMPTY_ROOT = sha256(b"").digest()
 
 ReadRange = Callable[[int, int], bytes]
-"""A function that returns the tree hash of the leaves from `low` up to, not including, `high`."""
+"""A function (low, high) that returns the tree hash of the leaves from `low` up to, but not including, `high`."""
 
 _ED25519 = b"\x01"
 _DASH = "—"
@@ -32,7 +32,10 @@ _PROOF = "c2sp.org/tlog-proof@v1"
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    """The hash of one entry. Leaves and nodes have different prefixes, so neither can pose as the other."""
+    """The hash of one entry, a leaf of the tree. Leaves and inner nodes are hashed with different prefixes.
+
+    Therefore a leaf can never have the hash of a node.
+    """
     return sha256(b"\0" + entry).digest()
 
 
@@ -41,7 +44,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Range:
-    """The right edge of a tree: the hashes of its perfect subtrees, left to right. Grows by `append`."""
+    """The right edge of a tree: the hashes of its perfect subtrees, from left to right. `append` adds a leaf."""
 
     __slots__ = ("peaks", "size")
 
@@ -53,7 +56,7 @@ class Range:
 
     @classmethod
     def of(cls, size: int, packed: bytes) -> Range:
-        """Rebuild a range from its size and the bytes that `packed` returned."""
+        """Rebuild a Range from its size and from the bytes that `packed` returned."""
         if len(packed) != size.bit_count() * HASH_SIZE:
             raise Tampered("a tree head does not fit its size")
         return cls(size, [packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)])
@@ -79,7 +82,7 @@ class Range:
 
 
 class EdgeMac:
-    """Authenticates the edge of a vault's tree with an HMAC under the vault's tag key."""
+    """Authenticates the right edge of a vault's tree with an HMAC under the vault's tag key."""
 
     def __init__(self, vault_id: str, tag_key: bytes) -> None:
         self._prefix = context("strongroom/head/v1", vault_id)
@@ -93,7 +96,7 @@ class EdgeMac:
 
 
 def tree_hash(leaves: Iterable[bytes]) -> bytes:
-    """The root over these leaf hashes."""
+    """The root of a tree with these leaf hashes."""
     edge = Range()
     for leaf in leaves:
         edge.append(leaf)
@@ -106,7 +109,7 @@ def _split(size: int) -> int:
 
 
 def inclusion_proof(read: ReadRange, index: int, size: int) -> list[bytes]:
-    """The path from leaf `index` to the root of the first `size` leaves, sibling first (RFC 6962 2.1.1)."""
+    """The proof that leaf `index` is among the first `size` leaves (RFC 6962 2.1.1): sibling hashes, lowest first."""
     if not 0 <= index < size:
         raise ValueError("index outside the tree")
     path: list[bytes] = []
@@ -123,7 +126,7 @@ def inclusion_proof(read: ReadRange, index: int, size: int) -> list[bytes]:
 
 
 def root_from_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
-    """The root that a proof leads to (RFC 9162 2.1.3.2), for the caller to compare with the signed one."""
+    """The root that follows from an inclusion proof (RFC 9162 2.1.3.2). The caller compares it with the signed root."""
     node, last = index, size - 1
     if not 0 <= index < size:
         raise Tampered("an inclusion proof points outside its tree")
@@ -146,7 +149,7 @@ def root_from_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[byte
 
 
 def consistency_proof(read: ReadRange, old: int, new: int) -> list[bytes]:
-    """Proof that the tree of `old` leaves is a prefix of the tree of `new` leaves (RFC 6962 2.1.2)."""
+    """The proof that the first `old` leaves of a tree with `new` leaves are unchanged (RFC 6962 2.1.2)."""
     if not 0 < old <= new:
         raise ValueError("a consistency proof needs 0 < old <= new")
     path: list[bytes] = []
@@ -165,7 +168,7 @@ def consistency_proof(read: ReadRange, old: int, new: int) -> list[bytes]:
 
 
 def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
-    """Raise Tampered unless `proof` shows that the old tree is a prefix of the new one (RFC 9162 2.1.4.2)."""
+    """Check the proof that the new tree continues the old tree (RFC 9162 2.1.4.2). Raises Tampered if it does not."""
     path = list(proof)
     if old == new:
         ok = not path and old_root == new_root
@@ -173,11 +176,11 @@ def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proo
         ok = False
     else:
         if old & (old - 1) == 0:
-            # A complete old tree is a node of the new one, so the proof leaves its hash out.
+            # A complete old tree is a node of the new tree, so the proof leaves out the hash of this node.
             path.insert(0, old_root)
         ok = bool(path) and _roots_from_consistency(old, new, path) == (old_root, new_root)
     if not ok:
-        raise Tampered("the log is not a continuation of what was seen before")
+        raise Tampered("the log does not continue the log that was seen before")
 
 
 def _roots_from_consistency(old: int, new: int, path: list[bytes]) -> tuple[bytes, bytes] | None:
@@ -206,7 +209,7 @@ def _roots_from_consistency(old: int, new: int, path: list[bytes]) -> tuple[byte
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A tree head that can be signed: the log's origin, its size and root, and optional extension lines."""
+    """A state of the log that can be signed: the log's name (`origin`), its size, its root, and extension lines."""
 
     origin: str
     size: int
@@ -219,7 +222,10 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str, *, extended: bool = False) -> Checkpoint:
-        """Read a checkpoint's text strictly: extension lines only if `extended`, and one spelling of each number."""
+        """Read the text of a checkpoint. A number in an unusual form is refused, and so are extension lines.
+
+        With `extended`, extension lines are allowed.
+        """
         origin, size, root, *more = text.split("\n") + [""] * 3
         found = cls(origin, _number(size), _unb64(root), tuple(filter(None, more)) if extended else ())
         if not origin or found.text() != text or len(found.root) != HASH_SIZE:
@@ -228,17 +234,17 @@ class Checkpoint:
 
 
 def key_hash(name: str, public: bytes) -> bytes:
-    """The four bytes that name a key in a note's signature line."""
+    """The four bytes that identify a key in the signature line of a signed note."""
     return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 
 
 def verifier_key(name: str, public: bytes) -> str:
-    """The public key in the format that note tools take."""
+    """The public key in the format that tools for signed notes accept."""
     return f"{name}+{key_hash(name, public).hex()}+{_b64(_ED25519 + public)}"
 
 
 def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
-    """The checkpoint as a signed note, under the key of its own origin."""
+    """The checkpoint as a signed note. The signature names the log itself (`origin`) as the signer."""
     key = Ed25519PrivateKey.from_private_bytes(seed)
     text = checkpoint.text()
     mark = key_hash(checkpoint.origin, key.public_key().public_bytes_raw())
@@ -246,7 +252,10 @@ def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
 
 
 def open_checkpoint(note: str, origin: str, public: bytes, *, extended: bool = False) -> Checkpoint:
-    """Check a signed checkpoint of this log, or raise Tampered. Other signers' lines are ignored."""
+    """Check a signed checkpoint of this log, and return it. Raises Tampered if the signature is wrong.
+
+    Signature lines of other signers are ignored.
+    """
     text, gap, signatures = note.partition("\n\n")
     text += "\n"
     lines = signatures.split("\n")
@@ -274,7 +283,7 @@ def open_checkpoint(note: str, origin: str, public: bytes, *, extended: bool = F
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """An inclusion proof with its signed checkpoint, so that it can be checked on its own."""
+    """An inclusion proof together with its signed checkpoint, so that it can be checked without the log."""
 
     index: int
     hashes: tuple[bytes, ...]
@@ -297,7 +306,7 @@ class Proof:
         return found
 
     def check(self, entry: bytes, origin: str, public: bytes) -> Checkpoint:
-        """Raise Tampered unless `entry` is in the log at this index. Returns the checkpoint that the proof carries."""
+        """Check that `entry` is in the log at this index. Returns the checkpoint of the proof, or raises Tampered."""
         checkpoint = open_checkpoint(self.note, origin, public)
         if root_from_inclusion(leaf_hash(entry), self.index, checkpoint.size, self.hashes) != checkpoint.root:
             raise Tampered("the entry is not in the log at this place")
@@ -305,7 +314,7 @@ class Proof:
 
 
 def tile_path(number: int) -> str:
-    """A tile's index as a tlog-tiles path: 1234067 is x001/x234/067."""
+    """The path of a tile (a file with hashes of the tree) in the format tlog-tiles: tile 1234067 is x001/x234/067."""
     parts = [f"{number % 1000:03d}"]
     while number := number // 1000:
         parts.append(f"x{number % 1000:03d}")
@@ -313,12 +322,12 @@ def tile_path(number: int) -> str:
 
 
 def bundle(entries: Iterable[bytes]) -> bytes:
-    """Entries as an entry bundle: each behind its length in two bytes."""
+    """Encode log entries as an entry bundle: the length of each entry in two bytes, and then the entry."""
     return b"".join(len(entry).to_bytes(2, "big") + entry for entry in entries)
 
 
 def unbundle(data: bytes) -> list[bytes]:
-    """The entries of a bundle. Tampered if it is cut short."""
+    """The log entries of an entry bundle. Raises Tampered if the bundle is cut short."""
     entries: list[bytes] = []
     at = 0
     while at < len(data):
@@ -331,7 +340,7 @@ def unbundle(data: bytes) -> list[bytes]:
 
 
 def _number(text: str) -> int:
-    """Parse a size or an index. The caller re-encodes the whole text, which rules out a second spelling."""
+    """Parse a size or an index. Leading zeros are refused by the caller, which encodes the whole text again."""
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
         raise Tampered("a number in the log is malformed")
     return int(text)

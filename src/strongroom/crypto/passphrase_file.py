@@ -1,8 +1,8 @@
-"""Passphrase-encrypted age files, for what leaves the vault: archives and copies of the keys.
+"""Files that are encrypted with a passphrase in the format of age: archives, and copies of the keys.
 
-Any age tool opens them (`age -d`). scrypt stretches the passphrase, tuned to take about a second. age only gets to see
-files with the header that we write: its header parser takes time quadratic in the header's size (320 KB: 39 s), and a
-foreign header may ask for 4 GB of memory.
+Any age tool opens these files (`age -d`). The key is derived from the passphrase by scrypt, which takes about a second.
+Only files with a header as written here are given to age. Its header parser takes time quadratic in the header's size
+(39 s for 320 KB), and another header may ask for 4 GB of memory.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 
 PASSPHRASE_LEAST = 8
-"""Shortest passphrase, in characters: anyone who holds an archive can guess offline, without limit."""
+"""Minimum length of a passphrase in characters. Anyone who has an archive can try passphrases without limit."""
 
 WORK_LIMIT = 21
-"""Highest scrypt work that is opened, as a power of two: 1 GiB of memory, some seconds."""
+"""The most scrypt work that is accepted in a file, as a power of two. This needs 2 GiB of memory and some seconds."""
 
 _BEGIN, _END = b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----END AGE ENCRYPTED FILE-----"
 _MAGIC = (b"age-encryption.org/", _BEGIN)
@@ -30,14 +30,15 @@ _HEADER = re.compile(
 
 
 def is_locked(data: bytes) -> bool:
-    """Whether these bytes begin as an age file does."""
+    """Whether these bytes begin like an age file."""
     return data.startswith(_MAGIC)
 
 
 def lock(data: bytes, passphrase: str) -> bytes:
-    """Encrypt `data` into an age file that this passphrase opens. A short passphrase is InvalidRequest.
+    """Encrypt `data` into an age file that this passphrase opens. A passphrase that is too short raises InvalidRequest.
 
-    age chooses the work by the machine's speed. KeyUnavailable if it chooses more than `unlock` accepts.
+    age chooses the amount of scrypt work by the machine's speed. If it chooses more than `unlock` accepts,
+    KeyUnavailable is raised.
     """
     if len(passphrase) < PASSPHRASE_LEAST:
         raise InvalidRequest(
@@ -50,15 +51,16 @@ def lock(data: bytes, passphrase: str) -> bytes:
     if not _is_ours(locked):
         raise KeyUnavailable(
             f"on this machine, age encrypts with more scrypt work than strongroom allows for opening (2^{WORK_LIMIT})",
-            hint="encrypt the file on another machine, and report this one",
+            hint="encrypt the file on another machine, and report this as a bug of strongroom",
         )
     return locked
 
 
 def unlock(data: bytes, passphrase: str) -> bytes:
-    """The content of a locked file.
+    """Decrypt a file that `lock` encrypted.
 
-    InvalidRequest if it is not one of ours, KeyUnavailable if the passphrase is wrong, Tampered if it is damaged.
+    Raises InvalidRequest if the file has another form, KeyUnavailable if the passphrase is wrong, and Tampered if the
+    file is damaged.
     """
     binary = _unarmored(data) if data.startswith(_BEGIN) else data
     if not _is_ours(binary):
@@ -76,13 +78,13 @@ def unlock(data: bytes, passphrase: str) -> bytes:
 
 
 def _is_ours(binary: bytes) -> bool:
-    """Whether the header has one passphrase and work within WORK_LIMIT. It reads the first 160 bytes only."""
+    """Whether the header has one passphrase, and scrypt work within WORK_LIMIT. Only the header is looked at."""
     header = _HEADER.match(binary)
     return header is not None and int(header["work"]) <= WORK_LIMIT
 
 
 def _unarmored(data: bytes) -> bytes:
-    """The binary form of an armored file. Decoded here, so that age opens exactly the bytes that were checked."""
+    """The binary form of an armored (base64) age file. It is decoded here, so that age gets only checked bytes."""
     text = data.strip().replace(b"\r\n", b"\n")
     if not text.startswith(_BEGIN + b"\n") or not text.endswith(b"\n" + _END):
         raise _damaged()
@@ -93,10 +95,10 @@ def _unarmored(data: bytes) -> bytes:
 
 
 def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
-    """The error for an age failure. age reports it in words only: the passphrase's stanza, or anything else."""
+    """The error to raise for a failure of age, chosen by the words of age's message, because age has no error codes."""
     if said == "Decryption failed":
         return KeyUnavailable(
-            "the passphrase does not open the file", hint="nothing was changed; try another passphrase"
+            "the passphrase does not open the file", hint="try another passphrase; nothing was changed"
         )
     if said.startswith("Excessive work"):
         return InvalidRequest(
@@ -107,4 +109,4 @@ def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
 
 
 def _damaged() -> Tampered:
-    return Tampered("the file is damaged: cut, or edited", hint="use another copy of the file")
+    return Tampered("the file is damaged: it was cut or edited", hint="use another copy of the file")

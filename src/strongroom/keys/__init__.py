@@ -4,8 +4,8 @@
       └────seals── actor key (random, per epoch) ──seals── namespace keys (random, per epoch)
                                                 └──seals── the actor's audit-tag key
 
-No key below the root is derived from it: a key that can be derived again cannot be destroyed.
-`sources` reads and writes the root and issuer keys outside the vault, `hierarchy` makes and opens the others.
+No key is derived from the root key, because a key that can be derived again cannot be destroyed. `sources` reads and
+writes the root key and the issuer key, which are outside the vault. `hierarchy` makes and opens the other keys.
 """
 
 from strongroom.keys.hierarchy import DOCUMENTS, ActorDocument, ActorKeys, Slots, VaultSecrets

@@ -1,7 +1,7 @@
-"""The keys below the root: make, open, rotate and re-wrap them. Pure functions; randomness is an argument.
+"""The keys below the root key: makes, opens, rotates and re-encrypts them. The random function is an argument.
 
-All keys of an actor are in one document, so that a single compare-and-swap creates, rotates or destroys them. The
-document holds only wrapped keys under locators: it reveals neither the actor nor the names of namespaces.
+All keys of an actor are in one stored object, so that one compare-and-swap creates, rotates or destroys them. The
+object holds only encrypted keys under pseudonyms (locators), so it reveals neither the actor nor the namespaces.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LOCATOR_SIZE = 16
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
 _TAG_SIZE = 16
 DOCUMENTS = "documents/"
-"""The part of a document's name that follows its shelf's prefix."""
+"""The part of a document's name in the store that follows the prefix of its namespace."""
 _LOCATORS_HELD = 4096
 _TAGS_HELD = 256
 
 
 class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The vault's own keys and the issuers it accepts, encrypted as a whole under the root key.
+    """The vault's own keys, and the issuers that it accepts. They are encrypted together under the root key.
 
-    `generation` grows with every change, so that an older copy put back is detected. `inbox` is the age identity that
-    opens bundles; a vault from a version without inboxes has none until its root key is rotated.
+    `generation` grows with every change. With it, an older copy that was put back is detected. `inbox` is the age
+    identity that opens bundles. A vault made by a version without inboxes gets one when its root key is rotated.
     """
 
     v: int
@@ -58,7 +58,7 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers, inbox=inbox)
 
     def with_inbox(self, identity: str) -> VaultSecrets:
-        """These secrets with an inbox key. An existing one is kept, or bundles sealed to it would not open."""
+        """These secrets with an inbox key. An existing key is kept, because bundles may be sealed to it."""
         if self.inbox:
             return self
         return msgspec.structs.replace(self, inbox=identity, generation=self.generation + 1)
@@ -87,12 +87,15 @@ class _Rooted(msgspec.Struct, frozen=True):
 
 
 def root_of(document: bytes) -> str:
-    """The id of the root key that wraps a vault's secrets or an actor's keys, read without opening them."""
+    """The id of the root key with which a vault's secrets or an actor's keys are encrypted. They are not opened."""
     return decode(document, _Rooted).root
 
 
 class Slots:
-    """Names of objects in the store. Locators are HMACs, so without the name key they reveal nothing."""
+    """The names of objects in the store. They consist of locators: pseudonyms, made by HMAC with the name key.
+
+    Without the name key, the names reveal nothing.
+    """
 
     def __init__(self, name_key: bytes) -> None:
         self._keyed = HmacState(name_key)
@@ -107,11 +110,11 @@ class Slots:
         return f"actors/{self.actor(actor)}/keys"
 
     def shelf(self, actor: Actor, namespace: Namespace) -> str:
-        """The prefix of all objects in one namespace of one actor."""
+        """The prefix of the names of all objects in one namespace of one actor."""
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
 
     def document(self, actor: Actor, namespace: Namespace, key: str) -> str:
-        """The name of a document's object."""
+        """The name of the object that holds a document."""
         return f"{self.shelf(actor, namespace)}{DOCUMENTS}{self._locator('document', actor, namespace, key)}"
 
     def _actor(self, actor: Actor) -> str:
@@ -130,7 +133,10 @@ class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class ActorDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One actor's keys as stored: each key wrapped by the one above it, the actor's name by the root key."""
+    """One actor's keys as they are stored.
+
+    Each key is encrypted with the key above it, and the actor's name with the root key.
+    """
 
     v: int
     epoch: Epoch
@@ -143,7 +149,7 @@ class ActorDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 @dataclass(frozen=True, slots=True)
 class ActorKeys:
-    """One actor's keys, opened."""
+    """One actor's keys, decrypted."""
 
     vault_id: str
     actor: Actor
@@ -168,12 +174,15 @@ class ActorKeys:
 
     @classmethod
     def open(cls, body: bytes, vault_id: str, slots: Slots, locator: str, ring: Keyring) -> ActorKeys:
-        """Open the document stored at `locator`. Raises `Tampered`, or `KeyUnavailable` without its root key."""
+        """Open the keys that are stored for the actor at `locator`.
+
+        Raises `Tampered` if they do not open, and `KeyUnavailable` if the keyring lacks their root key.
+        """
         stored = decode(body, ActorDocument)
         root = ring.key(stored.root)
         actor = Actor(unseal(root, stored.actor, _actor_name(vault_id, stored.root)).decode())
         if slots.actor(actor) != locator:
-            raise Tampered("the keys of one actor were put in the place of another's")
+            raise Tampered("the keys of one actor were put in the place of another actor's keys")
         slot = _Slot(vault_id, actor, stored.epoch)
         actor_key = unseal(root, stored.actor_key, slot.actor_key(stored.root))
         tag_key = unseal(actor_key, stored.tag_key, slot.tag_key())
@@ -186,7 +195,7 @@ class ActorKeys:
         return cls(vault_id, actor, stored.epoch, actor_key, tag_key, namespaces, stored.root)
 
     def sealed(self, ring: Keyring, random: Random) -> bytes:
-        """The document to store, wrapped with the active root key."""
+        """The stored form of these keys, encrypted with the active root key."""
         slot = _Slot(self.vault_id, self.actor, self.epoch)
         root = ring.key(ring.active)
         document = ActorDocument(
@@ -210,27 +219,27 @@ class ActorKeys:
         return msgspec.json.encode(document)
 
     def with_namespace(self, locator: str, random: Random) -> ActorKeys:
-        """These keys plus a first key for another namespace."""
+        """These keys, with a first key for one more namespace."""
         return self._having({**self.namespaces, locator: {1: Key(random(KEY_SIZE))}})
 
     def without_namespace(self, locator: str) -> ActorKeys:
-        """These keys without those of one namespace, whose lines can then never be opened again."""
+        """These keys without the keys of one namespace. Without them, the lines of that namespace never open again."""
         return self._having({name: epochs for name, epochs in self.namespaces.items() if name != locator})
 
     def rotated(self, random: Random) -> ActorKeys:
-        """These keys with a new actor key and a new epoch for each namespace. Old epochs stay readable."""
+        """These keys with a new actor key and a new key for each namespace. Old namespace keys still open old lines."""
         namespaces = {
             locator: {**epochs, max(epochs) + 1: Key(random(KEY_SIZE))} for locator, epochs in self.namespaces.items()
         }
         return ActorKeys(self.vault_id, self.actor, self.epoch + 1, random(KEY_SIZE), self.tag_key, namespaces)
 
     def newest(self, locator: str) -> tuple[int, Key]:
-        """The epoch and key for new lines."""
+        """The key for new lines of a namespace, with its number (epoch)."""
         epoch = max(self.namespaces[locator])
         return epoch, self.namespaces[locator][epoch]
 
     def birth(self, locator: str) -> bytes | None:
-        """A digest of a namespace's first key. It survives rotations and changes with an erasure."""
+        """A digest of a namespace's first key. A rotation does not change it; after an erasure it is a new one."""
         found = self._births.get(locator)
         epochs = self.namespaces.get(locator) if found is None else None
         if epochs:
@@ -238,7 +247,7 @@ class ActorKeys:
         return found
 
     def actor_tag(self) -> str:
-        """The actor's tag in the log. Once its key is destroyed, nobody can tell whose entries have it."""
+        """The actor's pseudonym (tag) in the log. Once its key is destroyed, nobody can tell which actor it meant."""
         return self._kept("actor")
 
     def namespace_tag(self, locator: str) -> str:
@@ -248,11 +257,14 @@ class ActorKeys:
         return tag(self._keyed, "object", name)
 
     def tags(self, locators: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-        """The audit tags of the actor, and of some of its namespaces."""
+        """The pseudonyms (tags) in the log for the actor and for some of its namespaces."""
         return self.actor_tag(), tuple([self.namespace_tag(locator) for locator in locators])
 
     def object_tags(self, name: str) -> tuple[str, str]:
-        """The audit tags of one of the actor's objects and of its namespace; the keys themselves are in none."""
+        """The pseudonyms (tags) in the log for one of the actor's objects and for its namespace.
+
+        The second tag is "" for the object with the keys, which belongs to no namespace.
+        """
         parts = name.split("/")
         return self.object_tag(name), "" if parts[2] == "keys" else self.namespace_tag(parts[3])
 
@@ -270,7 +282,7 @@ class ActorKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The AEAD contexts of an actor's keys. Each names its place, so a wrapped key opens in no other."""
+    """The encryption contexts of an actor's keys. Each context names a place, so an encrypted key opens only there."""
 
     vault_id: str
     actor: Actor
@@ -291,17 +303,17 @@ def _actor_name(vault_id: str, root: str) -> bytes:
 
 
 def tag(key: HmacState, *what: str) -> str:
-    """A truncated HMAC in base64url: it identifies without revealing the name."""
+    """A pseudonym of a name for the log: a truncated HMAC in base64url, which does not reveal the name."""
     digest = key.digest_of(*what)[:_TAG_SIZE]
     return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Decode one of the vault's own documents. Raises `Tampered` if anything else is in its place."""
+    """Decode a stored object that holds keys. Raises `Tampered` if its content is no such object."""
     try:
         document = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("a key document is damaged") from None
+        raise Tampered("a stored object with keys is damaged") from None
     if getattr(document, "v", 1) != 1:
-        raise Tampered("a key document has an unknown version")
+        raise Tampered("a stored object with keys has an unknown version")
     return document

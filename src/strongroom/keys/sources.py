@@ -1,7 +1,7 @@
-"""Where the root keyring and the issuer key are stored: in files, in files with a passphrase, or in the environment.
+"""Reads and writes the root keyring and the issuer key: in files, in files with a passphrase, or in the environment.
 
-Only `create`, called once when a vault is made, writes new keys, and it never overwrites any. Every failure raises
-`KeyUnavailable`; no missing key is ever replaced by a new one. A key file that other users can read is refused.
+Only `create` makes new keys. It is called once, when a vault is made, and never overwrites existing keys. Every failure
+raises `KeyUnavailable`: a missing key is never replaced by a new one. A key file that other users can read is refused.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ROOT_HINT = "put back a copy of root.keyring, or set STRONGROOM_KEYS to its plac
 ISSUER_HINT = (
     "put back a copy of issuer.key; without a copy, `strongroom rotate issuer` makes a new key, which voids all caps"
 )
-"""The hints for a lost key file. The issuer key only signs caps; the vault opens without it."""
+"""The hints for a lost key file. The issuer key only signs caps, so the vault opens without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The root keys by id. The active one wraps; the others only unwrap."""
+    """The root keys by their ids. The active key encrypts other keys; earlier root keys only decrypt them."""
 
     active: str
     keys: Mapping[str, bytes]
@@ -53,7 +53,7 @@ class Keyring:
         return cls(root_id(key), {root_id(key): key})
 
     def adding(self, key: bytes) -> Keyring:
-        """The keyring with one more key, now active."""
+        """The keyring with one more key, which becomes the active key."""
         return Keyring(root_id(key), {**self.keys, root_id(key): key})
 
     def only_active(self) -> Keyring:
@@ -69,38 +69,41 @@ class Keyring:
 
 
 def root_id(key: bytes) -> str:
-    """The id of a root key: a hash of it, so that a damaged key file is detected."""
+    """The id of a root key. It is a hash of the key, so that a damaged key file is detected."""
     return hashlib.sha256(b"strongroom root\0" + key).hexdigest()[:16]
 
 
 class KeySource(Protocol):
-    """The interface for key custody. Implementations must not cache: `load` is called again after a rotation."""
+    """The interface of a place where keys are stored.
+
+    Implementations must not cache keys, because `load` is called again after a rotation.
+    """
 
     def create(self) -> None:
-        """Make new keys and store them durably. If any exist, raise KeyUnavailable and change nothing.
+        """Make new keys and store them durably. If keys exist already, raise KeyUnavailable and change nothing.
 
-        A source that gets its keys from outside only checks that it has them.
+        A source that gets its keys from outside makes none: it only checks that it has them.
         """
 
     def discard(self) -> None:
-        """Undo `create`, because the vault could not be made."""
+        """Undo `create`. Called if the vault could not be made."""
 
     def load(self) -> Keyring:
-        """Read the root keyring, or raise KeyUnavailable. Never makes a key."""
+        """Read the root keyring, or raise KeyUnavailable. This never makes a new key."""
 
     def replace(self, ring: Keyring) -> None:
-        """Replace the keyring durably and atomically (rotation), or raise KeyUnavailable."""
+        """Replace the root keyring durably and atomically, or raise KeyUnavailable. Called by a rotation."""
 
     def issuer(self) -> bytes:
-        """Read the issuer seed, or raise KeyUnavailable. Called only to mint and renew."""
+        """Read the seed of the issuer key, or raise KeyUnavailable. Called only to mint and renew caps."""
 
     def replace_issuer(self, seed: bytes) -> None:
-        """Replace the issuer seed durably and atomically, or raise KeyUnavailable."""
+        """Replace the seed of the issuer key durably and atomically, or raise KeyUnavailable."""
 
     def rotating(self) -> AbstractContextManager[None]:
-        """Exclude every other rotation of these keys, in any process, within the context.
+        """A context manager during which no other process can rotate these keys.
 
-        Of two at once, each could drop the key that the other has just used to wrap everything.
+        If two rotations ran at once, each could remove the key with which the other has just encrypted all keys.
         """
 
 
@@ -121,7 +124,7 @@ class _SealedFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FileKeys:
-    """The default: key files of mode 0600 in a directory of their own."""
+    """The default key source: files of mode 0600 in a directory that holds nothing else."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
@@ -138,13 +141,14 @@ class FileKeys:
             if (self.directory / name).exists():
                 raise KeyUnavailable(
                     f"the key file {self.directory / name} already exists",
-                    hint="name another key directory",
+                    hint="use another key directory",
                 )
         write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
         try:
             write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
         except BaseException:
-            # This call made the keyring: of several at once, only one can. Half a pair would block the next attempt.
+            # This call made the keyring, because only one of several concurrent calls can. A keyring without an issuer
+            # key would make the next attempt fail.
             (self.directory / _KEYRING).unlink(missing_ok=True)
             raise
 
@@ -155,7 +159,7 @@ class FileKeys:
             self.directory.rmdir()
 
     def check(self) -> None:
-        """Raise unless both files can be read. Does not ask for a passphrase or derive a key from it, which is slow."""
+        """Raise KeyUnavailable if a key file cannot be read. Decrypts nothing, and so asks for no passphrase."""
         for name in (_KEYRING, _ISSUER):
             read_secret(self.directory / name)
 
@@ -189,7 +193,7 @@ class FileKeys:
             os.close(lock)
 
     def _remove_drafts(self) -> None:
-        """Remove temporary files of a process that was killed while writing: they may hold a key that was rotated."""
+        """Remove temporary files of a process that was killed while it wrote, because they may hold a rotated key."""
         for name in (_KEYRING, _ISSUER):
             for left in self.directory.glob(draft(name) + "*"):
                 left.unlink(missing_ok=True)
@@ -202,9 +206,9 @@ class FileKeys:
 
 
 class PassphraseKeys(FileKeys):
-    """The same files, encrypted with a passphrase by Argon2id (RFC 9106, second recommended parameters)."""
+    """Key files as in `FileKeys`, encrypted with a passphrase by Argon2id (RFC 9106, second recommended parameters)."""
 
-    # The file names its parameters, but lower ones are refused: a weakened file must not make guessing cheap.
+    # A file names its parameters, but lower ones are refused: an edited file must not make guessing cheap.
     TIME_COST, MEMORY_KIB, LANES = 3, 64 * 1024, 4
     _MOST_TIME, _MOST_MEMORY, _MOST_LANES = 64, 4 * 1024 * 1024, 64
 
@@ -247,19 +251,19 @@ class PassphraseKeys(FileKeys):
         except Tampered:
             raise KeyUnavailable(
                 f"the passphrase does not open the key file {path}",
-                hint=f"try another one; if it is right, the file is damaged: {hint_for(path)}",
+                hint=f"try another passphrase; if this one is right, the file is damaged: {hint_for(path)}",
             ) from None
 
     def _stretch(self, salt: bytes, time_cost: int, memory_kib: int, lanes: int) -> bytes:
         kdf = Argon2id(salt=salt, length=32, iterations=time_cost, lanes=lanes, memory_cost=memory_kib)
         passphrase = self._ask()
         if not passphrase:
-            raise KeyUnavailable("the passphrase is empty", hint="give the keys' passphrase")
+            raise KeyUnavailable("the passphrase is empty", hint="give the passphrase of the key files")
         return kdf.derive(passphrase.encode())
 
 
 class EnvironmentKeys:
-    """Keys from the environment, for CI. Child processes and /proc can read them, and they cannot be rotated."""
+    """Keys from environment variables, for CI. Child processes and /proc show them, and they cannot be rotated."""
 
     ROOT, ISSUER = "STRONGROOM_ROOT_KEY", "STRONGROOM_ISSUER_KEY"
 
@@ -274,11 +278,11 @@ class EnvironmentKeys:
             self._key(name, "EnvironmentKeys.generate() makes the values to set for a new vault")
 
     def discard(self) -> None:
-        """Nothing to remove: `create` stores no keys."""
+        """Do nothing, because `create` stores no keys."""
 
     @classmethod
     def generate(cls) -> dict[str, str]:
-        """New values for both variables, to put into a CI system's secret store."""
+        """New values for both environment variables, to put into the secret store of a CI system."""
         return {cls.ROOT: _b64(os.urandom(32)), cls.ISSUER: _b64(os.urandom(32))}
 
     def load(self) -> Keyring:
@@ -298,12 +302,12 @@ class EnvironmentKeys:
 
     def _key(self, name: str, hint: str) -> bytes:
         if name not in self._environment:
-            raise KeyUnavailable(f"{name} is not set", hint=hint)
+            raise KeyUnavailable(f"the environment variable {name} is not set", hint=hint)
         return _unb64_key(self._environment[name], name, hint)
 
 
 _IN_FILES = "only keys in files can be rotated: put these values into key files first"
-_AS_MADE = "set it to the value that the vault was made with; no other one works"
+_AS_MADE = "set this variable to the value with which the vault was made; no other value works"
 
 
 def default_directory(vault_id: str) -> Path:
@@ -339,7 +343,7 @@ def read_secret(path: Path) -> bytes:
 
 
 def _unwritable(path: Path, error: OSError) -> KeyUnavailable:
-    hint = "nothing was replaced; free space on its disk, or allow this user to write to its directory"
+    hint = "free space on the disk, or allow this user to write to the directory; no key was replaced"
     return KeyUnavailable(f"cannot write the key file {path}: {error.strerror}", hint=hint)
 
 

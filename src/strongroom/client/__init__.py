@@ -1,6 +1,6 @@
-"""The client: `connect` opens a memory on a server, `AsyncMemory` awaits any memory.
+"""The client: `connect` opens a memory on a server, and `AsyncMemory` makes any memory's methods awaitable.
 
-Importing this needs nothing but the core; `connect` needs the extra `strongroom[client]`.
+Importing this package needs only the core of strongroom. Calling `connect` needs the extra `strongroom[client]`.
 """
 
 from strongroom.client.async_memory import AsyncMemory

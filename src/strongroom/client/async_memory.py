@@ -1,6 +1,6 @@
 """An asynchronous adapter for any Memory: each call runs in a thread of the event loop's default pool.
 
-There is no second implementation: every method has the arguments and the answer of its twin in Memory.
+Every method calls the method of the same name in Memory, and has its arguments and its answer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _awaited(
 
 
 class AsyncMemory:
-    """The methods of `memory` as coroutines; it may be a vault's in this process or a server's.
+    """The methods of `memory` as coroutines. The memory may be of a vault in this process or on a server.
 
-    Cancelling an await does not take the call back: a call that has begun is carried out.
+    Cancelling an await does not cancel the call: a call that has begun is carried out.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -49,7 +49,7 @@ class AsyncMemory:
         await self.close()
 
     def with_cap(self, token: str) -> AsyncMemory:
-        """The same place under another cap. Not a coroutine, because nothing is sent yet."""
+        """The memory that another cap for the same vault gives. This is no coroutine, because nothing is sent yet."""
         return AsyncMemory(self.memory.with_cap(token))
 
     put = _awaited(Memory.put)

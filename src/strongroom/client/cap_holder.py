@@ -1,6 +1,6 @@
-"""The cap that a transport shows: its shape, when to renew it, and which token counts as its renewal.
+"""The cap that a transport shows: checks its form, decides when to renew it, and checks the renewed cap.
 
-Pure; the transport sends the renewal.
+This module sends nothing. The transport sends the request for a renewal.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from strongroom.model import DataClass, Op
 _SENDABLE = re.compile(r"[\x21-\x7e]+")
 _BLANK = " \t\r\n"
 _LAST = 5
-"""Renewal begins when one part in `_LAST` of the cap's life is left: the last fifth."""
+"""Renewal begins when 1/`_LAST` of the cap's life is left: the last fifth."""
 _TRIES = 6
-"""At most this many attempts to renew in that time."""
+"""How often a renewal is tried at most, in the last part of the cap's life."""
 _SAME = (
     *("aud", "iat", "actor", "actor_scope", "data_class", "ops", "namespaces_allowed"),
     *("session", "max_k", "max_depth", "label"),
 )
-"""Claims that a renewal must not change. The issuer is not among them: the vault may sign with a newer key."""
+"""The claims of a cap that a renewal must not change. The issuer may change: the vault may sign with a newer key."""
 
 
 class CapHolder:
-    """A cap and the window in which to renew it. The repr does not show the cap."""
+    """A cap, and the time in which to renew it. The repr does not show the cap."""
 
     __slots__ = ("_ends", "_gap", "_next", "token")
 
     def __init__(self, token: str) -> None:
-        # A cap read from a file ends with the file's newline.
+        # A cap that was read from a file ends with a newline, which is removed.
         self.token = Token(str.__str__(token).strip(_BLANK)) if isinstance(token, str) else token
         self._next, self._gap, self._ends = _renewal(self.token)
 
@@ -40,29 +40,29 @@ class CapHolder:
         return "<held cap>"
 
     def shown(self) -> Token:
-        """The token for the Authorization header. One that no header can carry raises what the vault would raise."""
+        """The token for the Authorization header. An invalid token raises the error that a vault would raise."""
         token = self.token
         if not isinstance(token, str) or len(token) > cap.MAX_BYTES or not _SENDABLE.fullmatch(token):
             cap.parse(token)
-            raise CapMalformed("a cap is printable ASCII text")
+            raise CapMalformed("this is not a cap: a cap is printable ASCII text")
         if token.endswith(".cap") or "." not in token or "/" in token:
             raise CapMalformed("this is not a cap", hint="pass the cap itself, not the name of its file")
         return token
 
     def is_due(self, now: float) -> bool:
-        """Whether to renew the cap at `now` (seconds): within the window, and not after the cap has ended."""
+        """Whether to try a renewal at `now` (in seconds): in the last part of the cap's life, before the cap ends."""
         return self._next <= now < self._ends
 
     def tried(self, now: float) -> None:
-        """Record an attempt, so that the next one waits. Otherwise a wrong clock would cause one at every call."""
+        """Record an attempt to renew, so that the next attempt waits. Without this, every call could try to renew."""
         self._next = now + self._gap
 
 
 def is_renewal(token: str, new: Any) -> bool:
-    """Whether `new` carries the claims that a renewal of `token` must carry.
+    """Whether the cap `new` has the claims that a renewal of `token` must have.
 
-    The signature is not checked, because a client has no key of the vault. The claims must be: with a cap for another
-    actor, place or vault, later puts would reach strangers.
+    The signature is not checked, because a client has no key of the vault. The claims must be checked, because later
+    puts would reach strangers if the new cap were for another actor, namespace or vault.
     """
     try:
         old, chain = cap.parse(token).first, cap.parse(new)
@@ -73,16 +73,16 @@ def is_renewal(token: str, new: Any) -> bool:
         len(chain.links) == 1
         and all(getattr(first, name) == getattr(old, name) for name in _SAME)
         and (first.cnf is None) == (old.cnf is None)
-        # Begins within the old cap's life, ends no earlier, and lives no longer.
+        # The new cap begins within the old cap's life, does not end earlier, and has no longer life.
         and old.nbf <= first.nbf <= old.exp <= first.exp
         and first.exp - first.nbf <= old.exp - old.nbf
     )
 
 
 def _renewal(token: str) -> tuple[float, float, float]:
-    """The time of the first renewal, the pause between attempts, and the cap's end, in seconds.
+    """The time of the first attempt to renew, the pause between attempts, and the cap's end, in seconds.
 
-    All 0 if the cap cannot be renewed.
+    All three are 0 if the cap cannot be renewed.
     """
     try:
         chain = cap.parse(token)

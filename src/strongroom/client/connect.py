@@ -1,6 +1,6 @@
-"""Connect to a server: from an address and a cap to a Memory, the class that a vault in this process gives too.
+"""`connect`: makes a Memory from the address of a server and a cap. A vault in this process gives the same class.
 
-Arguments are checked here; the network is first used by the first call. httpx is imported when `connect` is called.
+`connect` only checks its arguments, and imports httpx. The first call of the memory uses the network first.
 """
 
 from __future__ import annotations
@@ -42,21 +42,23 @@ def connect(
     allow_cleartext: bool = False,
     now: Callable[[], Millis] = _system_clock,
 ) -> Memory:
-    """The memory that a cap opens on a server: `https://host`, `http://127.0.0.1:8765` or `unix:///path/of/socket`.
+    """Connect to a server, and return the memory that a cap opens there.
 
-    The cap is checked at every call, not here. Close the memory, or use it as a context manager, to close its
-    connections. Thread-safe; a forked process opens connections of its own.
+    `url` is the server's address: `https://host`, `http://127.0.0.1:8765` or `unix:///path/of/socket`. The server
+    checks the cap at every call; `connect` itself sends nothing. To close the connections, close the memory or use it
+    as a context manager. The memory is thread-safe, and a forked process opens new connections.
 
-    `timeout` bounds a whole call in seconds, with all its attempts; the patience of a get is added to it. `retries` is
-    how often a call is sent again after a failure that may pass, if it is safe to repeat. After that, ServerUnavailable
-    is raised.
+    `timeout` is the maximum time of a call in seconds, including repeated attempts. The `patience` of a get is added to
+    this time. `retries` is how often a call is sent again after a failure that may pass, if the call can be repeated
+    without harm. If all attempts fail, ServerUnavailable is raised.
 
-    A cap that allows `renew` and was not narrowed is renewed in the last fifth of its life. The memory goes on with the
-    new cap and passes it to `on_renew`, to be stored. A renewal that fails is tried again later. Pass `renew=False`
-    where the new cap could not be stored.
+    A cap that allows `renew` and was not narrowed is renewed in the last fifth of its life. The memory then uses the
+    new cap, and passes it to `on_renew`, which should store it. A renewal that fails is tried again later. If you
+    cannot store the new cap, pass `renew=False`.
 
-    `ca_file` names the certificates to trust instead of the public ones; `tls` is a context of your own, for client
-    certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` is set.
+    `ca_file` names a file of certificates to trust instead of the public ones. `tls` is your own TLS context, for
+    example with a client certificate. By default a cap is never sent unencrypted to another machine;
+    `allow_cleartext` allows it.
     """
     try:
         from strongroom.client.http_transport import HttpTransport
@@ -77,6 +79,6 @@ def connect(
 
 def _check(timeout: float, retries: int) -> None:
     if type(timeout) not in (int, float) or not 0 < timeout <= _DAY:
-        raise InvalidRequest(f"timeout must be a number of seconds above 0 and up to {_DAY}")
+        raise InvalidRequest(f"`timeout` must be a number of seconds above 0 and up to {_DAY}")
     if type(retries) is not int or not 0 <= retries <= _RETRIES_LIMIT:
-        raise InvalidRequest(f"retries must be a whole number from 0 to {_RETRIES_LIMIT}")
+        raise InvalidRequest(f"`retries` must be a whole number from 0 to {_RETRIES_LIMIT}")

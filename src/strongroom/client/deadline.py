@@ -1,8 +1,8 @@
-"""Connections with one deadline for the whole request, however the server spreads its answer out.
+"""HTTP connections with one deadline for a whole request and its answer.
 
-httpx bounds each read by itself, so a server that sends a byte now and then would never time out. Here every connect,
-handshake, read and write gets what is left of the whole. Name resolution is left to the system and has no bound. Not
-responsible for the content of requests, nor for retries.
+httpx has a time limit for each single read, so a server that sends one byte now and then would never time out. Here
+every connect, handshake, read and write gets the time that is left until the deadline. Name resolution is done by the
+system, without a time limit. The content of requests and retries are the work of other modules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _ERRORS: dict[type[Exception], type[httpx.TransportError]] = {
 
 
 class Deadline(float):
-    """The seconds that a request may take, counted from when this is made. Its float value is the whole of them."""
+    """The end of the time that a request may take. The time begins when this object is made.
+
+    The value as a float is the whole time in seconds; `left` is the time that remains.
+    """
 
     __slots__ = ("_clock", "_ends")
 
@@ -48,12 +51,12 @@ class Deadline(float):
         return self._ends - self._clock()
 
     def extension(self) -> dict[str, Any]:
-        """The deadline as httpx's `timeout` extension, the same object for every step."""
+        """The deadline in the form of httpx's `timeout` extension: the same Deadline for every step of a request."""
         return {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self)}
 
 
 class DeadlineTransport(httpx.BaseTransport):
-    """A connection pool in which a request that carries a Deadline takes no longer than that."""
+    """A connection pool that ends each request at its Deadline, if the request has one."""
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx.Limits, uds: str | None) -> None:
         self._pool = httpcore.ConnectionPool(
@@ -103,7 +106,7 @@ class _PacedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of the name that accepts. All attempts together share the one deadline."""
+        """Connect to the first address of a host that accepts a connection. All attempts share one deadline."""
         failure: Exception | None = None
         for address in _addresses(host, port):
             left = _left(timeout, failure or httpcore.ConnectTimeout("timed out"))
@@ -128,7 +131,7 @@ class _PacedStream(httpcore.NetworkStream):
         return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout("timed out")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send in pieces, so that one deadline covers all of them instead of the timeout starting again for each."""
+        """Send the buffer in pieces. Each piece gets the time until the deadline, and not a new time limit."""
         rest, sock = memoryview(buffer), self.get_extra_info("socket")
         while rest:
             left = _left(timeout, httpcore.WriteTimeout("timed out"))
@@ -158,7 +161,7 @@ class _PacedStream(httpcore.NetworkStream):
 
 
 def _addresses(host: str, port: int) -> list[str]:
-    """The addresses of a name as numbers, with their IPv6 zone where they have one."""
+    """The numeric addresses of a host name. An IPv6 address includes its zone, if it has one."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return [socket.getnameinfo(one[4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0] for one in found]
@@ -167,7 +170,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 def _left(timeout: float | None, late: Exception) -> float | None:
-    """The seconds left for the next step; raises `late` if there are none."""
+    """The seconds that are left for the next step. Raises the error `late` if no time is left."""
     left = timeout.left() if isinstance(timeout, Deadline) else timeout
     if left is not None and left <= 0:
         raise late
@@ -176,7 +179,7 @@ def _left(timeout: float | None, late: Exception) -> float | None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate httpcore's errors into httpx's, which the rest of the client knows."""
+    """A context manager that translates errors of httpcore into errors of httpx, which the client handles."""
     try:
         yield
     except tuple(_ERRORS) as error:

@@ -1,8 +1,8 @@
-"""Checks and normalises a call before it is sent: exact types as JSON has them, or the error the vault would raise.
+"""Checks a call before it is sent to a server, and converts its arguments to the types that JSON has.
 
-JSON would carry some wrong arguments as right ones (bytes as base64, NaN as null) and cannot carry others. Those are
-refused here, with the reason that a vault in this process gives. Everything else is left to the server, which checks
-the cap first and logs its refusal.
+JSON would change some wrong arguments into valid ones (bytes into base64, NaN into null) and cannot carry others. Such
+arguments are refused here, with the error that a vault in this process would raise. All other checks are left to the
+server, which checks the cap first and logs its refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import NewLine
 
 _NAME_LIMIT = 4096
-"""Longest name that is sent, in characters. A vault refuses far shorter ones with an error of its own."""
+"""Maximum length of a name that is sent, in characters. A vault refuses much shorter names with its own error."""
 
 _NUMBER_LIMIT = 2**53
 _VERSION = re.compile(r"[0-9a-f]{32}")
@@ -36,7 +36,7 @@ Packer = Callable[[Any], Any]
 
 
 def encode_call(call: Call[A]) -> Call[A]:
-    """The call with every field checked and in the form that is sent."""
+    """Check every field of a call, and return the call in the form in which it is sent."""
     struct: msgspec.Struct = call
     if isinstance(call, api.Get) and call.ids is not None:
         # The vault ignores these two when ids are given, so a bad value in them must not fail the call.
@@ -51,7 +51,7 @@ def _packed_struct(struct: msgspec.Struct) -> msgspec.Struct:
 
 @lru_cache(maxsize=64)
 def packers_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, Packer], ...]:
-    """The encoder of each field of a call, by field name."""
+    """For each field of a call, its name and the function that checks and converts its value."""
     hints = get_type_hints(kind)
     special = _SPECIAL.get(kind, {})
     return tuple((name, special.get(name) or _BY_TYPE[hints[name]]) for name in kind.__struct_fields__)
@@ -64,13 +64,15 @@ def _encodable(text: str) -> str:
         pass
     else:
         return text
-    raise InvalidRequest("a text holds a lone surrogate", hint="decode it as UTF-8 first")
+    raise InvalidRequest(
+        "a text contains a lone surrogate, which UTF-8 cannot encode", hint="decode the text from UTF-8 bytes first"
+    )
 
 
 def _name(value: Any) -> str:
     text = model.plain(value)
     if len(text) > _NAME_LIMIT:
-        raise InvalidRequest(f"a name is far shorter than {_NAME_LIMIT} characters")
+        raise InvalidRequest(f"a name or id is too long: it has more than {_NAME_LIMIT} characters")
     return _encodable(text)
 
 
@@ -80,7 +82,7 @@ def _text(limit: int, what: str) -> Packer:
             raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
         text = str.__str__(value)
         if len(text) > 4 * limit:  # as in model.clean_text: NFC can shorten a text to a quarter at most
-            raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
+            raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split the text")
         return _encodable(text)
 
     return pack
@@ -88,20 +90,20 @@ def _text(limit: int, what: str) -> Packer:
 
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Collection):
-        raise InvalidRequest("a list of texts is expected, not one text or another value")
+        raise InvalidRequest("an argument that must be a list of strings is one string, or another value")
     return tuple(map(_name, value))
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int:
-        raise InvalidRequest("a number must be a whole number")
-    # The vault refuses every value beyond this range alike, and not every JSON reader handles such numbers.
+        raise InvalidRequest("an argument that must be a whole number is another value")
+    # The vault refuses every value beyond this range, and not every JSON reader handles such numbers.
     return max(-_NUMBER_LIMIT, min(value, _NUMBER_LIMIT))
 
 
 def _page(value: Any) -> int:
     if type(value) is not int:
-        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
+        raise TooMany(f"`limit` must be a number from 1 to {model.LIST_LIMIT}: a page has at most so many items")
     return _whole(value)
 
 
@@ -109,13 +111,13 @@ def _seconds(value: Any) -> float:
     if type(value) is float and math.isfinite(value):
         return value
     if type(value) is not int:
-        raise InvalidRequest("a time to wait must be a number of seconds")
+        raise InvalidRequest("`patience` must be a number of seconds")
     return _whole(value)
 
 
 def _moment(value: Any) -> datetime:
-    """The same instant in a zone of whole minutes: an offset in JSON has no seconds."""
-    model.millis(value)  # raises for what is not a datetime with a zone
+    """The same moment in a time zone whose offset is whole minutes, because an offset in JSON has no seconds."""
+    model.millis(value)  # raises an error if the value is not a datetime with a time zone
     offset: timedelta | None = value.utcoffset()
     if offset is None:
         raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
@@ -128,7 +130,9 @@ def _lines(lines: tuple[NewLine, ...]) -> tuple[NewLine, ...]:
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
     if sum(map(_raw_size, lines)) > model.BATCH_BYTES:
-        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
+        raise BodyTooLarge(
+            f"the texts of a batch have at most {model.BATCH_BYTES} bytes together", hint="send several smaller batches"
+        )
     return tuple(cast(NewLine, _packed_struct(line)) for line in lines)
 
 
@@ -136,7 +140,9 @@ def _sealed(value: Any) -> bytes:
     if not isinstance(value, bytes):
         raise InvalidRequest("a sealed bundle must be bytes")
     if len(value) > inbox.SEALED_LIMIT:
-        raise BodyTooLarge(f"a sealed bundle is at most {inbox.SEALED_LIMIT} bytes", hint="seal several")
+        raise BodyTooLarge(
+            f"the sealed bundle is larger than {inbox.SEALED_LIMIT} bytes", hint="seal the lines in several bundles"
+        )
     return bytes(value)
 
 
@@ -149,7 +155,10 @@ def _or_none(pack: Packer) -> Packer:
 
 
 def _version(value: Any) -> str:
-    """A profile's version. A value that no header could carry is sent as one that no profile has: a VersionConflict."""
+    """The version of a profile, as it is sent in a header.
+
+    A value that a header cannot carry is replaced by a version that no profile has, which gives a VersionConflict.
+    """
     version = str.__str__(value) if isinstance(value, str) else _NO_VERSION
     return version if version == "" or _VERSION.fullmatch(version) else _NO_VERSION
 

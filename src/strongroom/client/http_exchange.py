@@ -1,7 +1,7 @@
-"""One request and its outcome: how a call becomes HTTP, and what each answer or failure means.
+"""Sends one call to a server as an HTTP request, and turns the answer or the failure into a result.
 
-It never sends anything twice; `http_transport` decides about retries. It uses httpx's transport without httpx.Client,
-whose redirects, cookies, proxies and environment passwords could send a cap elsewhere.
+A call is never sent twice here: `http_transport` decides about retries. The module uses the transport of httpx without
+httpx.Client, because redirects, cookies, proxies and environment variables could send a cap to another place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strongroom.client.validate_answer import is_sound
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Maximum number of bytes of an answer that are read."""
+"""Maximum size of an answer, in bytes. Of a larger answer no more is read."""
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
@@ -48,7 +48,7 @@ _ADVICE = (
     ),
     ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
 )
-"""A part of the connection error's text, and the advice for it; the first match counts."""
+"""Parts of the texts of connection errors, each with the hint to give. The first part that matches counts."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -58,10 +58,11 @@ _refusal = msgspec.json.Decoder(Refusal).decode
 
 @dataclass(frozen=True, slots=True)
 class ExchangeFailure:
-    """The error to raise, and what is known about the attempt.
+    """A failed attempt to send a call: the error to raise, and facts that a retry needs.
 
-    `unclear`: the call may have been carried out. `passing`: a later attempt may succeed. `wait`: the seconds of the
-    server's Retry-After.
+    - `unclear`: the server may have carried out the call.
+    - `passing`: a later attempt may succeed.
+    - `wait`: the seconds that the server asked to wait (Retry-After).
     """
 
     error: StrongroomError
@@ -80,7 +81,7 @@ class Exchange:
     def once(
         self, transport: httpx.BaseTransport, call: Call[A], token: str, request_id: str, timeout: float
     ) -> A | ExchangeFailure:
-        """Send a call once and read its answer, within `timeout` seconds. Failures are returned, not raised."""
+        """Send a call once and read its answer, within `timeout` seconds. A failure is returned, and not raised."""
         allowance = Deadline(timeout, self.clock)
         try:
             response = transport.handle_request(self._request(call, token, request_id, allowance))
@@ -126,7 +127,7 @@ class Exchange:
         return bytes(body)
 
     def _broken(self, error: httpx.TransportError) -> ExchangeFailure:
-        """The failure for a connection error. httpx's own error is not passed on."""
+        """The failure for a connection error. The error of httpx itself is not passed on."""
         what = "closed the connection without an answer"
         if isinstance(error, httpx.ConnectError):
             what = f"cannot be reached: {error}"
@@ -144,7 +145,7 @@ class Exchange:
             pass
         if not _is_json(body):
             return ExchangeFailure(self._no_strongroom("is not a Strongroom server"), unclear=True)
-        error = ServerDefect(f"the server at {self.address.shown} sent an answer that cannot be read", hint=_WHICH)
+        error = ServerDefect(f"the server at {self.address.shown} sent an answer that cannot be decoded", hint=_WHICH)
         return ExchangeFailure(error, unclear=True)
 
     def _refused(self, response: httpx.Response, body: bytes) -> ExchangeFailure:
@@ -154,12 +155,12 @@ class Exchange:
             refused = _refusal(body).raised()
         except _UNREADABLE:
             return self._foreign(status, wait)
-        # A server answers 4xx, 429 included, before it begins the call.
+        # If a server answers 4xx, including 429, it has not begun the call.
         unclear = status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return ExchangeFailure(refused, unclear=unclear, passing=refused.reason in _PASSING, wait=wait)
 
     def _foreign(self, status: int, wait: float | None) -> ExchangeFailure:
-        """The failure for an answer that is not a strongroom server's: a proxy's, or another service's."""
+        """The failure for an error that no strongroom server sent, but a proxy or another service."""
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return ExchangeFailure(RateLimited("too many requests"), unclear=False, passing=True, wait=wait)
         if status in _PASSING_STATUS:
@@ -168,7 +169,9 @@ class Exchange:
             )
             return ExchangeFailure(error, unclear=True, passing=True, wait=wait)
         if 300 <= status < 400:
-            error = self._no_strongroom(f"redirects elsewhere (HTTP {status})", hint="use the URL that it redirects to")
+            error = self._no_strongroom(
+                f"redirects to another address (HTTP {status})", hint="use the URL to which it redirects"
+            )
             return ExchangeFailure(error, unclear=False)
         return ExchangeFailure(self._no_strongroom(f"is not a Strongroom server (HTTP {status})"), unclear=True)
 
@@ -180,7 +183,7 @@ def _advice(error: httpx.TransportError) -> str:
     """The hint for a connection that failed."""
     found = next((hint for part, hint in _ADVICE if part in str(error)), "check that it is running, and the address")
     if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError):
-        found = "if it uses TLS, write https:// instead of http://"
+        found = "if the server uses TLS, write https:// instead of http://"
     return f"{found}; {_MORE}"
 
 
@@ -193,7 +196,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
-    """The places of a call's fields in the request: query parameters, headers, body."""
+    """Distribute the fields of a call to the parts of the request. Returns query parameters, headers and body."""
     if not isinstance(call, api.ReadProfile | api.WriteProfile):
         return None, {}, None if call.method == "GET" else _encode(call)
     params = None if call.namespace is None else {"namespace": call.namespace}

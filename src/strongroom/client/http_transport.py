@@ -1,12 +1,14 @@
-"""The transport to a server: which calls are sent again, with which ids and under which cap.
+"""The transport of calls to a server: it sends calls, repeats them after failures, and renews the cap.
 
-A call is sent again only after a failure that may pass, and only if repeating it does no harm:
+A call is sent again only after a failure that may pass, and only if this does no harm:
 
-* A put is idempotent: every line gets its id before the first attempt. So is a deliver, whose lines have ids already.
-* A document is written once: a conflict after an unclear attempt is looked into, as for a profile.
-* A forget and a revoke find nothing more to do the second time, and say so.
-* An observe that was sent twice is logged twice, under one request id.
-* An erase, a mint and a renewal are not sent again once they may have been carried out: the caller decides.
+- A put can be repeated, because every line gets its id before the first attempt. A deliver can be repeated, because its
+  lines have ids already.
+- A write of a profile or document can be repeated. If the second attempt fails with a conflict, the present version is
+  read: it may be the result of the first attempt.
+- A repeated forget or revoke finds nothing to do.
+- A repeated observe is logged twice, with the same request id.
+- An erase, a mint or a renewal is not repeated if the server may have carried it out. The caller decides.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _ONCE = (api.Erase, api.Mint, api.Renew)
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _PATIENCE = 10.0
-"""Longest Retry-After that is waited for, in seconds. A longer one fails the call at once."""
+"""Maximum wait that a server may ask for (Retry-After), in seconds. If it asks for more, the call fails at once."""
 _RENEWAL_TIMEOUT = 5.0
 _SHORTEST = 0.01
 _DAY = 24 * 3600
@@ -44,7 +46,7 @@ _PLACES_HELD = 1024
 
 
 class HttpTransport:
-    """Sends the calls made under one cap to a server. Thread-safe; a forked process opens connections of its own."""
+    """Sends the calls that are made under one cap to a server. Thread-safe. A forked process opens new connections."""
 
     def __init__(
         self,
@@ -76,18 +78,18 @@ class HttpTransport:
         return f"<door to {self._exchange.address.shown}>"
 
     def close(self) -> None:
-        """Close the connections. Later calls, under this cap or another, raise ServerUnavailable."""
+        """Close the connections. Later calls over them, under any cap, raise ServerUnavailable."""
         self._connections.close()
 
     def with_cap(self, token: str) -> HttpTransport:
-        """A transport to the same server under another cap, over the same connections. It does not renew that cap."""
+        """A transport to the same server under another cap, over the same connections. It does not renew this cap."""
         door = copy(self)
-        # Ids are counted per cap: a counter shared by two actors would tell one of them what the other puts.
+        # Each cap counts its own ids: a counter shared by two actors would show one actor how much the other puts.
         door._held, door._local, door._renew, door._on_renew = CapHolder(token), _Local(), False, None
         return door
 
     def call(self, call: Call[A]) -> A:
-        self._held.shown()  # a bad cap is reported before bad arguments
+        self._held.shown()  # raises an error for a bad cap, which is reported before bad arguments
         ready = encode_call(call)
         if self._renew and not isinstance(ready, api.Renew):
             self._keep_fresh()
@@ -105,9 +107,9 @@ class HttpTransport:
         lines = tuple(self._identified(line) for line in call.lines)
         answer = _given(self._sent(api.Put(lines=lines))[0])
         if [receipt.id for receipt in answer.receipts] != [line.id for line in lines]:
-            raise ServerDefect("the server's receipts are not those of the lines that were put")
+            raise ServerDefect("the server sent receipts for other lines than those that were put")
         made = [line.id is None for line in call.lines]
-        # Ids made here are new, so a duplicate of one is the work of an earlier attempt of this same put.
+        # Ids made here are new. If such a line is a duplicate, an earlier attempt of this put has stored it.
         receipts = (
             msgspec.structs.replace(receipt, duplicate=receipt.duplicate and not own)
             for receipt, own in zip(answer.receipts, made, strict=True)
@@ -123,14 +125,16 @@ class HttpTransport:
         token = self._held.token
         answer = _given(self._sent(call)[0])
         if not is_renewal(token, answer.cap):
-            raise ServerDefect("the server's new cap is no renewal of the one that was shown", hint="keep the old one")
+            raise ServerDefect(
+                "the server sent a new cap that is no renewal of the present cap", hint="keep the present cap"
+            )
         return answer
 
     def _write_profile(self, call: api.WriteProfile) -> Profile:
         sent = self._sent(call)
         outcome, unclear = sent
         if unclear and isinstance(outcome, ExchangeFailure) and isinstance(outcome.error, VersionConflict):
-            # An earlier attempt may have been carried out, and this one then conflicts with its own result.
+            # An earlier attempt may have been carried out. This attempt then conflicts with its result.
             found = _given(self._sent(api.ReadProfile(namespace=call.namespace))[0])
             if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
                 return found
@@ -147,7 +151,10 @@ class HttpTransport:
         return _given(outcome)
 
     def _sent(self, call: Call[A]) -> tuple[A | ExchangeFailure, bool]:
-        """The outcome of the last attempt, and whether an earlier attempt may have been carried out."""
+        """Send a call, with repeated attempts. Returns the outcome of the last attempt, and a flag.
+
+        The flag is True if the server may have carried out an earlier attempt.
+        """
         request_id = os.urandom(12).hex()
         deadline = self._clock() + self._timeout + _patience(call)
         unclear = False
@@ -166,13 +173,14 @@ class HttpTransport:
             unclear = unclear or outcome.unclear
             self._sleep(wait)
         if isinstance(outcome, ExchangeFailure) and reason is not None:
-            # A server that gave a reason, and then did not answer in the time left, is up: its reason says more.
+            # The server gave a reason at an earlier attempt. This reason says more than a later time-out.
             outcome = replace(outcome, error=reason)
         return outcome, unclear
 
     def _once(self, call: Call[A], request_id: str, timeout: float) -> A | ExchangeFailure:
         if self._connections.closed:
-            return ExchangeFailure(ServerUnavailable("this memory was closed", hint="connect again"), unclear=False)
+            error = ServerUnavailable("this memory was closed", hint="call strongroom.connect() again")
+            return ExchangeFailure(error, unclear=False)
         return self._exchange.once(self._connections.here(), call, self._held.shown(), request_id, timeout)
 
     def _here(self) -> _Local:
@@ -181,7 +189,7 @@ class HttpTransport:
         return self._local
 
     def _keep_fresh(self) -> None:
-        """Renew the cap if it is due. One thread renews; the others go on with the old cap, which is still valid."""
+        """Renew the cap if it is time. One thread renews it; the others use the old cap, which is still valid."""
         renewing = self._here().renewing
         if not self._held.is_due(self._seconds()) or not renewing.acquire(blocking=False):
             return
@@ -193,7 +201,7 @@ class HttpTransport:
             self._on_renew(token)
 
     def _renewed(self) -> Token | None:
-        """Renew and switch to the new cap. Returns None, and keeps the old cap, if the renewal failed."""
+        """Renew the cap, and use the new one from now on. If this fails, keep the old cap and return None."""
         self._held.tried(self._seconds())
         timeout = min(self._timeout, _RENEWAL_TIMEOUT)
         outcome = self._once(api.Renew(), os.urandom(12).hex(), timeout)
@@ -210,7 +218,7 @@ class HttpTransport:
 
 
 class _Connections:
-    """The connections of one process, shared by all caps shown over them. A forked process makes its own."""
+    """The connections of one process, shared by several caps. A forked process makes new connections."""
 
     def __init__(self, transport: Transport) -> None:
         self.closed = False
@@ -231,11 +239,14 @@ class _Connections:
 class _Made(NamedTuple):
     process: int
     transport: httpx.BaseTransport
-    inherited: Any = None  # kept, not closed: the parent still uses its connections
+    inherited: Any = None  # kept and not closed, because the parent process still uses these connections
 
 
 class _Local:
-    """Per-cap state of one process. A fork makes its own: it must share neither lock nor id counter with its parent."""
+    """The state of one cap in one process.
+
+    A forked process makes a new one, because it must not share locks or counters of ids with its parent.
+    """
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -244,9 +255,9 @@ class _Local:
         self._guard = threading.Lock()
 
     def new_id(self, namespace: str | None, now: Millis) -> str:
-        """A new id that increases within its namespace.
+        """A new line id, greater than all earlier ids of this namespace.
 
-        Counters are per namespace, or ids would reveal activity in other namespaces.
+        Each namespace has a counter of its own: a shared counter would reveal activity in other namespaces.
         """
         with self._guard:
             while namespace not in self._ids and len(self._ids) >= _PLACES_HELD:
@@ -261,7 +272,7 @@ def _given(outcome: A | ExchangeFailure) -> A:
 
 
 def _is_result(found: Document, call: api.WriteDocument) -> bool:
-    """Whether a document is as this call would have left it."""
+    """Whether a document is the result that this call would have."""
     return (found.text, found.tags, found.meta or {}, found.expires) == (
         model.clean_text(call.text, limit=model.DOCUMENT_LIMIT, what="a document"),
         model.clean_tags(call.tags),
@@ -271,13 +282,16 @@ def _is_result(found: Document, call: api.WriteDocument) -> bool:
 
 
 def _patience(call: Call[Any]) -> float:
-    """The seconds that a vault may wait before it begins to answer."""
+    """The seconds that a vault may wait before it answers: the patience of a get, and 0 for other calls."""
     patience = call.patience if isinstance(call, api.Get) else None
     return 0.0 if patience is None else max(0.0, min(patience, _DAY))
 
 
 def _wait(turn: int, asked: float | None) -> float | None:
-    """Seconds before the next attempt: exponential back-off with jitter. None if the server asks for too much."""
+    """The seconds to wait before the next attempt: the server's own request, plus exponential back-off with jitter.
+
+    Returns None if the server asked for too long a wait.
+    """
     if asked is not None and asked > _PATIENCE:
         return None
     backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2**turn)

@@ -1,4 +1,4 @@
-"""Server addresses: which ones a cap may be sent to, and how to connect to them."""
+"""Addresses of servers: checks whether a cap may be sent to an address, and makes connections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FORMS = "https://host, http://127.0.0.1:8765 or unix:///run/strongroom/socket"
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0)
 
 Transport = Callable[[], httpx.BaseTransport]
-"""Makes the connection pool of one process."""
+"""A function that makes the connection pool of one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's address. `shown` is the form for error messages and holds no secret."""
+    """A server's address. `shown` is the form for error messages, which contains no secret."""
 
     base: str
     shown: str
@@ -34,7 +34,10 @@ class Address:
 
     @classmethod
     def of(cls, url: str, *, allow_cleartext: bool = False) -> Address:
-        """Check an address. One at which a cap would cross the network in clear is InvalidRequest by default."""
+        """Check an address. Raises InvalidRequest if it is invalid.
+
+        By default, an address of another machine without TLS is refused, because the cap would be sent unencrypted.
+        """
         if not isinstance(url, str) or not url.isprintable():
             raise InvalidRequest("a server's address must be a string", hint=_FORMS)
         if url.startswith("unix:"):
@@ -56,7 +59,7 @@ class Address:
         return cls("http://localhost", url, path)
 
     def transport_maker(self, ca_file: str | os.PathLike[str] | None, tls: ssl.SSLContext | None) -> Transport:
-        """A factory of connection pools to this address, with the certificates to trust."""
+        """A function that makes connection pools to this address. They trust the given certificates."""
         if ca_file is not None and tls is not None:
             raise InvalidRequest("give ca_file or tls, not both")
         secure = self.base.startswith("https:")
@@ -81,13 +84,15 @@ def _parsed(url: str) -> httpx.URL:
         raise InvalidRequest("this is not the address of a server", hint=_FORMS)
     # Addresses appear in errors and settings, so they must hold no secret.
     if parsed.userinfo or parsed.query or parsed.fragment or "?" in url or "#" in url:
-        raise InvalidRequest("a server's address has no user, no password, no query and no fragment", hint=_FORMS)
+        raise InvalidRequest(
+            "a server's address must not contain a user, a password, a query or a fragment", hint=_FORMS
+        )
     _check_path([part for part in parsed.path.split("/") if part])
     return parsed
 
 
 def _check_path(parts: list[str]) -> None:
-    """Refuse the address of a single route: every call appends its own path."""
+    """Refuse an address that includes the path of a single route, because every call appends its own path."""
     if parts[-1:] == ["mcp"]:
         raise InvalidRequest("this is not the address of a server", hint="leave out /mcp: that is for MCP clients")
     if "v1" in parts:
@@ -110,4 +115,4 @@ def _trusting(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=os.fspath(ca_file))
     except (OSError, TypeError):
         pass
-    raise InvalidRequest("ca_file is not a file of certificates in PEM", hint="name the file of the server's CA")
+    raise InvalidRequest("ca_file is not a file of certificates in PEM", hint="pass the file with the server's CA")

@@ -1,7 +1,7 @@
-"""Validation of a server's answers: ids, namespaces, links, cursors and times must have the form a vault gives them.
+"""Validates the answers of a server: ids, namespaces, links, cursors and times must have the form that a vault uses.
 
-Callers show these as they are, on terminals and to models, so an answer that hides other words in them is refused
-whole. Texts, authors, sessions and sources are free text; the code that shows them neutralises them. Pure.
+Callers show these values unchanged, on terminals and to models. So an answer that hides other words in such a value is
+refused as a whole. Texts, authors, sessions and sources are free text, which is made harmless where it is shown.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def _recalled(answer: api.Recalled) -> None:
 def _listing(answer: Listing) -> None:
     _lines(answer.lines)
     _origins(answer.lines)
-    # A cursor names the last line of its page. Any other would let a server make a listing endless.
+    # A cursor must name the last line of its page. With another cursor, a server could make a listing endless.
     if answer.next is not None and [answer.next] != [f"{line.id}.{line.namespace}" for line in answer.lines[-1:]]:
-        raise InvalidRequest("this is not a `next` of a listing")
+        raise InvalidRequest("the `next` of the listing does not name the last line of its page")
 
 
 def _lines(lines: Iterable[Receipt | Hit | LineInfo]) -> None:
@@ -81,9 +81,9 @@ def _document(answer: Document | DocumentInfo) -> None:
 
 def _documents(answer: DocumentPage) -> None:
     _each(_document, answer.documents)
-    # As in `_listing`: a cursor names the last document of its page.
+    # As in `_listing`, a cursor must name the last document of its page.
     if answer.next is not None and [answer.next] != [f"{one.namespace}/{one.key}" for one in answer.documents[-1:]]:
-        raise InvalidRequest("this is not a `next` of a listing")
+        raise InvalidRequest("the `next` of the listing does not name the last document of its page")
 
 
 def _history(answer: DocumentHistory) -> None:
@@ -103,12 +103,12 @@ def _snapshot(answer: Snapshot) -> None:
 def _profile(answer: Profile) -> None:
     model.namespace(answer.namespace)
     if not _VERSION.fullmatch(answer.version):
-        raise InvalidRequest("this is not a version of a profile")
+        raise InvalidRequest("the version of a profile has characters that no version has, or is too long")
 
 
 def _inbox(answer: api.Inbox) -> None:
     if not inbox.is_recipient(answer.recipient):
-        raise InvalidRequest("this is not an inbox key")
+        raise InvalidRequest("the inbox key in the answer has another form than an inbox key")
 
 
 def _issued(answer: api.Issued) -> None:
@@ -150,4 +150,7 @@ _CHECKS: dict[type[Any], Callable[[Any], None]] = {
     api.Caps: _caps,
     api.Status: _status,
 }
-"""The check of each answer that holds names. The others hold counts, or values that are checked with a key."""
+"""The check for each type of answer that contains names.
+
+Other answers contain only counts, or values whose signature is checked.
+"""

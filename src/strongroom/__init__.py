@@ -4,7 +4,7 @@ memory = strongroom.local()  # your own memory, made at first use
 memory.put("Trip to Chengdu, May 25-29")
 memory.get("where am I going this weekend?")
 
-For others, a vault whose owner gives each a cap:
+A vault whose owner gives a cap to each of several users:
 
 vault = strongroom.create(path)
 cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"])
@@ -12,7 +12,7 @@ memory = vault.memory(cap)
 memory.put("Trip to Chengdu, May 25-29", session="s1", author="alice")
 memory.get("where am I going this weekend?")
 
-With a server in between: memory = strongroom.connect("https://memory.example.org", cap)
+A vault on a server: memory = strongroom.connect("https://memory.example.org", cap)
 """
 
 from strongroom import errors

@@ -1,4 +1,4 @@
-"""`python -m strongroom`."""
+"""Runs the command line for `python -m strongroom`."""
 
 from strongroom.cli import main
 

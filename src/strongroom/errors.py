@@ -1,4 +1,4 @@
-"""Every error a caller can meet, by what the caller does next.
+"""Every error that a caller can get, grouped by the caller's next step.
 
 StrongroomError
 ├── Denied            show another cap
@@ -53,8 +53,8 @@ StrongroomError
 │   └── ServerUnavailable       server_unavailable  (it stops, is full, or cannot be reached)
 └── ServerDefect      report it                 server_defect
 
-A reason never changes once released. Messages may; nothing may depend on them. A message says what to do
-and never holds a line's text, a query, a key or a cap.
+A reason (such as cap_missing) never changes after it was released. Messages may change, so no program may depend on
+them. A message never contains the text of a line, a query, a key or a cap.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from typing import ClassVar
 
 
 class StrongroomError(Exception):
-    """The base of all errors raised on purpose.
+    """The base class of all errors that Strongroom raises on purpose.
 
-    `links`, `actor` and `holder` are for the log: they are set once the cap's link 0 was found to be valid;
-    `recorded` says that the log has it.
+    `links`, `actor` and `holder` are fields of the cap, for the log entry. They are set if the signature of the cap's
+    first link is valid. `recorded` is True once the log has an entry for this error.
     """
 
     reason: ClassVar[str] = ""
@@ -85,7 +85,7 @@ class StrongroomError(Exception):
 
 
 class Denied(StrongroomError):
-    """The cap does not allow this."""
+    """The cap does not allow the request."""
 
     family = "denied"
 
@@ -121,7 +121,7 @@ class CapNotYetValid(Denied):
 class CapRevoked(Denied):
     reason = "cap_revoked"
     erased = False
-    """Whether nothing is left of the actor whose caps were voided, as after an erasure."""
+    """Whether the actor was erased, which made its caps void. Waiting for a new cap is then useless."""
 
 
 class CapOpMismatch(Denied):
@@ -141,7 +141,7 @@ class CapLimitExceeded(Denied):
 
 
 class Invalid(StrongroomError):
-    """The request cannot be carried out as it stands."""
+    """The request is wrong in itself, and must be changed."""
 
     family = "invalid"
 
@@ -175,7 +175,7 @@ class VaultFormat(Invalid):
 
 
 class FormatTooOld(Invalid):
-    """The vault's format does not have what the request needs, since older programs may still use the vault."""
+    """The request needs a newer format of the vault. Its owner can raise the format when no older program uses it."""
 
     reason = "format_too_old"
 
@@ -217,7 +217,7 @@ class HeadersTooLarge(Invalid):
 
 
 class NotFound(StrongroomError):
-    """What was named is not there, truly: a broken store raises Unavailable instead."""
+    """The requested thing does not exist. If the store could not be read, Unavailable is raised instead."""
 
     family = "not_found"
 
@@ -235,7 +235,7 @@ class ProviderMissing(NotFound):
 
 
 class Conflict(StrongroomError):
-    """Somebody else was first. Nothing was written."""
+    """Another writer was first, so nothing was written."""
 
     family = "conflict"
 
@@ -253,14 +253,14 @@ class VersionConflict(Conflict):
 
 
 class Tampered(StrongroomError):
-    """Stored bytes are not what was written. Stop, keep the files, look at `vault.audit.verify()`."""
+    """Stored bytes differ from the bytes that were written. Stop, keep the files, and run `vault.audit.verify()`."""
 
     family = "tampered"
     reason = "tampered"
 
 
 class Unavailable(StrongroomError):
-    """Nothing is answered. A write is wholly there or wholly absent; the same call may succeed later."""
+    """The request could not be answered. The same call may succeed later. A write was stored wholly or not at all."""
 
     family = "unavailable"
 
@@ -278,7 +278,7 @@ class KeyUnavailable(Unavailable):
 
 
 class FormatTooNew(Unavailable):
-    """A line was written by a newer version, with members that this one would misread."""
+    """A newer version of strongroom wrote a line or document with members that this version would misread."""
 
     reason = "format_too_new"
 
@@ -298,7 +298,7 @@ class JournalUnavailable(Unavailable):
 class RateLimited(Unavailable):
     reason = "rate_limited"
     wait = 1
-    """Seconds after which to try again."""
+    """The number of seconds after which to try again."""
 
 
 class ServerUnavailable(Unavailable):
@@ -306,7 +306,7 @@ class ServerUnavailable(Unavailable):
 
 
 class ServerDefect(StrongroomError):
-    """A server met an error that nobody raised on purpose. Its own log names the kind; nothing was released."""
+    """A bug in the server: it met an unexpected error. The server's own log names the type of the error."""
 
     family = "defect"
     reason = "server_defect"
@@ -318,4 +318,4 @@ def _leaves(cls: type[StrongroomError]) -> list[type[StrongroomError]]:
 
 
 BY_REASON: dict[str, type[StrongroomError]] = {leaf.reason: leaf for leaf in _leaves(StrongroomError)}
-"""Each stable reason and its class; edges build their status tables over these keys."""
+"""Each reason with its class. HTTP, MCP and the command line have a table of status codes over these reasons."""

@@ -1,13 +1,13 @@
 """The command that installs an optional extra of Strongroom.
 
-The name `strongroom` is on no package index yet. A command with the name alone would find nothing, or somebody else's
-package, so every message that tells how to install takes its command from here.
+The name `strongroom` is on no package index yet: `pip install strongroom` would find nothing, or the package of someone
+else. Therefore every message about an installation takes its command from here.
 """
 
 from __future__ import annotations
 
 
 def how_to_install(extra: str, python: str = "") -> str:
-    """The command that installs an extra, for the environment of `python` if that is given."""
+    """The command that installs an extra, for the Python interpreter at the path `python` if it is given."""
     pip = f"{python} -m pip" if python else "pip"
     return f'{pip} install ".[{extra}]" (in a checkout of Strongroom, which is not on a package index yet)'

@@ -1,21 +1,21 @@
-"""The fence: recalled text for a language model, marked as data between two marks.
+"""The fence: encloses recalled text between two marks, which tell a language model that the text is data.
 
-A mark holds a random number that is new for each answer, so that a line stored earlier cannot close the fence around
-it. `neutral` first makes misleading characters harmless:
+Each mark contains a random number, which is an argument and new for each answer. So a line that was stored earlier
+cannot contain the closing mark. `neutral` first makes misleading characters harmless:
 
-- shown as `[U+202E]`: control characters, bidi embeddings, overrides and isolates, line and paragraph separators, blank
-  letters, private use, noncharacters, lone surrogates, planes without characters. Honest text does not use them, so a
-  reader should see that they were there.
-- dropped: zero-width spaces, byte order marks, soft hyphens, direction marks, invisible operators, most variation
-  selectors. Honest text is full of them, and says the same without them.
-- replaced by one notice: a run of tag characters. Shown one by one, they would still spell out the hidden text.
-- kept where they are needed: a joiner after a letter of a script that joins (Persian, Hindi) and between two emoji, the
-  emoji selectors after an emoji, Mongolian selectors after a Mongolian letter, the tags of the three flags that have
-  them. This leaves about one hidden bit for each such letter.
+- Shown as codes such as `[U+202E]`: control characters, bidi embeddings, overrides and isolates, line and paragraph
+  separators, blank letters, private use, noncharacters, lone surrogates, planes without characters. Honest text does
+  not use them, so a reader should see them.
+- Removed: zero-width spaces, byte order marks, soft hyphens, direction marks, invisible operators, and most variation
+  selectors. Honest text often has them, and means the same without them.
+- Replaced by one notice: a run of tag characters. Codes for the single characters would still show the hidden text.
+- Kept where they are needed: a joiner after a letter of a script that joins (Persian, Hindi) and between two emoji, the
+  emoji selectors after an emoji, Mongolian selectors after a Mongolian letter, and the tags of the three flags that
+  have them. Each such letter can still hide about one bit.
 
-Direction marks are dropped, right-to-left text is kept in reading order. Classes are fixed ranges, not this Python's
-Unicode tables, so that every version gives the same answer. A fence shows a model where data begins and ends; it cannot
-make the model heed that. Pure; the random number is an argument.
+Right-to-left text stays in reading order. The classes of characters are fixed ranges and not Python's Unicode tables,
+so that every version of Python gives the same result. A fence shows a model where data begins and ends, but cannot make
+the model act accordingly.
 """
 
 from __future__ import annotations
@@ -93,14 +93,17 @@ _LOOKALIKES = {
 
 
 def mark_of(random: bytes) -> str:
-    """The mark of one answer, made of 16 random bytes."""
+    """The random number in the marks of one answer: 16 random bytes as hex digits."""
     if len(random) != MARK_BYTES:
-        raise ValueError(f"a mark is made of {MARK_BYTES} random bytes")
+        raise ValueError(f"`random` must be {MARK_BYTES} random bytes, of which a mark is made")
     return random.hex()
 
 
 def neutral(text: str) -> str:
-    """The text without anything that could hide in it or pass for a mark. Idempotent."""
+    """The text with hidden or misleading characters made harmless, and without words that look like a mark.
+
+    Idempotent: a second call changes nothing.
+    """
     if not text.isascii():
         text = _DROPPED.sub("", text)
         text = _TAGS.sub(lambda run: run[1] or _HIDDEN, text)
@@ -113,38 +116,38 @@ def neutral(text: str) -> str:
 
 
 def neutral_field(text: str) -> str:
-    """`neutral` for a short field, which must stay on one line."""
+    """A short field made harmless by `neutral`, on one line."""
     return neutral(text).replace("\n", " ").replace("\t", " ")
 
 
 def wrap_text(text: str, mark: str) -> str:
-    """The text as data between two marks. The closing mark cannot occur within it."""
+    """The text, made harmless, between two marks. The closing mark cannot occur in the text."""
     return between(neutral(text), mark)
 
 
 def wrap_hits(hits: Sequence[Hit], mark: str) -> str:
-    """Recalled lines as one fenced text: each with a heading, and its own text behind bars.
+    """Recalled lines as one fenced text. Each line has a heading, and each row of its text begins with a bar.
 
-    The bars keep a line that contains line breaks from passing for the heading of another line.
+    Because of the bars, a text with line breaks cannot look like the heading of another line.
     """
     blocks = (_block(number, _about(hit), hit.text) for number, hit in enumerate(hits, 1))
     return between("\n".join(blocks), mark)
 
 
 def wrap_infos(infos: Sequence[LineInfo], mark: str) -> str:
-    """Lines without their texts as one fenced text, one heading each."""
+    """Lines without their texts as one fenced text, with one heading for each line."""
     headings = (f"{number}. {_about(info)} size={info.size}" for number, info in enumerate(infos, 1))
     return between("\n".join(headings), mark)
 
 
 def wrap_profiles(profiles: Sequence[Profile], mark: str) -> str:
-    """Profiles as one fenced text, one heading for each namespace."""
+    """Profiles as one fenced text, with one heading for each namespace."""
     blocks = (_block(number, f"profile of {one.namespace}", one.text) for number, one in enumerate(profiles, 1))
     return between("\n".join(blocks), mark)
 
 
 def between(body: str, mark: str) -> str:
-    """A text that is neutral already, as data between two marks."""
+    """Put two marks around a text that `neutral` has made harmless already."""
     first, last = edges(mark)
     return f"{first}\n{body}\n{last}"
 
@@ -152,7 +155,7 @@ def between(body: str, mark: str) -> str:
 def edges(mark: str) -> tuple[str, str]:
     """The first and the last line of a fence."""
     if not _MARK.fullmatch(mark):
-        raise ValueError("a mark is 32 hex digits, new for each answer")
+        raise ValueError("`mark` must be 32 hex digits, new for each answer")
     return f"<<<strongroom-recall {mark}>>>", f"<<<end-strongroom-recall {mark}>>>"
 
 
@@ -161,9 +164,9 @@ def _block(number: int, heading: str, text: str) -> str:
 
 
 def neutral_value(value: Any) -> Any:
-    """A JSON value whose texts and keys are each as `neutral_field` makes them.
+    """A JSON value with all its texts and keys made harmless by `neutral_field`.
 
-    Keys that become equal get a number, so that none of them disappears.
+    If keys become equal by this, they get a number, so that no key disappears.
     """
     if isinstance(value, str):
         return neutral_field(value)
@@ -214,7 +217,7 @@ def _quoted(value: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A JSON value on one line. Joined texts must not make up a mark, so the whole is made neutral once more."""
+    """A JSON value as text on one line, made harmless again as a whole: joined texts must not form a mark."""
     return neutral_field(json.dumps(neutral_value(value), ensure_ascii=False))
 
 
@@ -227,7 +230,7 @@ def _kept(one: re.Match[str]) -> str:
 
 
 def _looks_like(one: str) -> str:
-    """What a character looks like: compatibility forms and look-alikes as plain letters, accents gone."""
+    """The plain letters that a character looks like: without accents, and with look-alikes replaced."""
     bare = unicodedata.normalize("NFKD", one).casefold()
     kept = (one for one in bare if unicodedata.category(one) not in ("Mn", "Me", "Cf", "Lm"))
     return "".join(_LOOKALIKES.get(one, one) for one in kept)
@@ -237,7 +240,7 @@ _FOLDS = CharacterMap(_looks_like)
 
 
 def _unmarked(text: str) -> str:
-    """Break up every word that looks like the one in a mark."""
+    """Break up every word that looks like the word `strongroom-recall` of a mark."""
     if not _WORD.search(text.translate(_FOLDS)):
         return text
     places = [index for index, one in enumerate(text) for _ in _FOLDS[ord(one)]]

@@ -1,8 +1,11 @@
-"""The gate: the one place that decides. Rules only, no I/O, no clock of its own, no language model.
+"""The gate: the one place that decides whether a cap admits a request. It uses fixed rules and no language model.
 
-The order is fixed: verify (shape, signature, holder, audience, time, revocation) -> op -> data class ->
-namespaces -> limits. What passes all of them is a Grant, and nothing else makes one. What fails raises the error
-of the first rule it breaks; from "link 0's signature is valid" on, the error carries what the log needs.
+The rules are checked in a fixed order: validity of the cap (form, signature, holder, audience, time, revocation),
+operation, data class, namespaces, limits. A request that passes all rules gets a Grant, and only the gate makes Grants.
+Any other request raises the error of the first rule that it breaks. Once the signature of the first link was found
+valid, the error carries the fields of the cap that the log needs.
+
+The gate does no input or output, and gets the time as an argument.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ from strongroom.errors import (
 from strongroom.model import Actor, DataClass, LinkId, Millis, Namespace, Op
 
 NEVER = 2**53
-"""A `not_before` that is later than any cap's issue, so that no cap passes."""
+"""A value of `not_before` that is later than the time of issue of any cap, so that every cap is void."""
 _CACHED = 4096
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What a request wants. It cannot name an actor: whose memory it is comes from the cap alone.
+    """The facts of a request on which the gate decides. No actor is among them: the cap alone names the actor.
 
-    `unnamed` says that some part of the request names no namespace, and so means the cap's own set.
+    `unnamed` is True if some part of the request names no namespace, and so means all namespaces of the cap.
     """
 
     op: Op
@@ -49,14 +52,14 @@ class Ask(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, op: Op, namespaces: Collection[str] | None, *, session: str | None = None, k: int | None = None) -> Ask:
-        """The question of a request that names these namespaces (None: it names none)."""
+        """The Ask of a request that names these namespaces. `namespaces` is None if the request names none."""
         named = [namespaces] if isinstance(namespaces, str) else namespaces or ()
         sessions = frozenset() if session is None else frozenset([model.plain(session)])
         return cls(op, frozenset(map(model.plain, named)), namespaces is None, sessions, k)
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What the gate admitted: these namespaces of this actor, for this op. Below it nothing can be widened."""
+    """An admitted request: the operation, the actor, and the namespaces that it may use. No later step widens it."""
 
     op: Op
     actor: Actor
@@ -69,11 +72,11 @@ class Grant(msgspec.Struct, frozen=True):
     issued: int
     most: int
     max_k: int | None = None
-    """The most lines at once, if the cap sets such a limit."""
+    """The maximum number of lines in one call, if the cap sets such a limit."""
 
 
 class AdminGrant(msgspec.Struct, frozen=True):
-    """What the gate admitted for the vault's own affairs: minting, revoking, reading the log. It opens no memory."""
+    """An admitted request to the vault itself: to mint or revoke caps, or to read the log. It opens no memory."""
 
     op: Op
     data_class: DataClass
@@ -81,7 +84,7 @@ class AdminGrant(msgspec.Struct, frozen=True):
 
 
 class Revocations:
-    """What has been taken back: revoked links, and for each actor the moment before which caps are void."""
+    """The revocations: the revoked links, and for each actor the time such that caps issued before it are void."""
 
     def __init__(self, locate: Callable[[Actor], str]) -> None:
         self.revoked: set[LinkId] = set()
@@ -91,17 +94,17 @@ class Revocations:
     def check(self, held: Cap) -> None:
         if not self.revoked.isdisjoint(held.links):
             raise CapRevoked(
-                "the cap, or one it was narrowed from, has been revoked", hint="ask its owner for a new one"
+                "the cap, or one it was narrowed from, has been revoked", hint="ask the vault's owner for a new cap"
             )
         not_before = self.not_before.get(self._locate(held.actor), 0) if self.not_before and held.actor else 0
         if held.issued < not_before:
-            raise CapRevoked(_voided(held, not_before), hint="ask its owner for a new one")
+            raise CapRevoked(_voided(held, not_before), hint="ask the vault's owner for a new cap")
 
 
 class _Verified(msgspec.Struct):
-    """A verified cap, and the number that it shares with all caps narrowed or renewed from the same one.
+    """A verified cap, and a number (`lineage`) that it shares with all caps narrowed or renewed from the same cap.
 
-    Only a server asks for that number: computing it parses the token again, a fifth of what verifying costs.
+    The number is computed only when a server asks for it, because this takes a fifth of the time of verifying.
     """
 
     cap: Cap
@@ -119,7 +122,7 @@ class Gate:
         self._guard = threading.Lock()
 
     def admit(self, token: str, ask: Ask, now: int) -> Grant:
-        """Decide on one request at `now` (seconds). Raises Denied, or Invalid for what no cap could allow."""
+        """Decide on one request at `now` (in seconds). Raises Denied, or Invalid if no cap could allow the request."""
         held = self.check(token, now)
         try:
             if held.actor is None:
@@ -148,7 +151,7 @@ class Gate:
         )
 
     def appoint(self, token: str, ask: Ask, now: int) -> AdminGrant:
-        """Decide on a request to the vault itself. A cap for a scope of actors will do: no memory is opened."""
+        """Decide on a request to the vault itself. The cap may be for many actors, because no memory is opened."""
         held = self.check(token, now)
         try:
             _check_op(held, ask)
@@ -158,25 +161,25 @@ class Gate:
         return AdminGrant(ask.op, ask.data_class, held)
 
     def check(self, token: str, now: int) -> Cap:
-        """Make sure that a cap is valid now; what it may do is decided when it asks."""
+        """Check that a cap is valid now, and return it. This decides about no operation yet."""
         held = self._verify(token, now).cap
         try:
             if not max(held.nbf, held.issued) <= now < held.exp:
-                held.check_time(now)  # which knows the leeway, and the reason
+                held.check_time(now)  # allows for clocks that differ, or raises the right error
             self._standing.check(held)
         except StrongroomError as error:
             raise _attributed(error, held) from None
         return held
 
     def known(self, token: str) -> Cap | None:
-        """A cap that was verified before, whatever has become of it since; None for one that was not."""
+        """A cap whose signature was verified before, or None. The cap may be expired or revoked since."""
         found = self._verified.get(_key(token)) if isinstance(token, str) else None
         return None if found is None else found.cap
 
     def lineage(self, token: str, now: int) -> int | None:
-        """The number that a signed cap shares with all caps narrowed or renewed from it. None if it was never signed.
+        """A number that a cap shares with all caps narrowed or renewed from it. None if this vault never signed it.
 
-        It may be revoked or expired.
+        The cap may be revoked or expired.
         """
         try:
             held = self._verify(token, now)
@@ -193,7 +196,7 @@ class Gate:
         held = self._verified.get(key)
         if held is None:
             held = _Verified(chain.verify(token, self._issuers, self._audience, now))
-            # Only what verified is kept; time and revocation are checked on each use.
+            # Only verified caps are cached. Time and revocation are checked on each use.
             with self._guard:
                 while len(self._verified) >= _CACHED:
                     self._verified.pop(next(iter(self._verified)))
@@ -206,7 +209,7 @@ def _key(token: str) -> bytes:
 
 
 def _lineage(token: str) -> int:
-    """A hash of what a renewal leaves as it was: all claims of the first link but its id, key, start and end."""
+    """A hash of the claims that a renewal does not change: all of the first link, except its id, key, start and end."""
     first = chain.parse(token).first
     whose = first.actor, first.actor_scope, first.iat, first.label, first.session
     return hash((*whose, first.data_class, first.ops, first.namespaces_allowed, first.max_k, first.max_depth))
@@ -218,10 +221,10 @@ def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:
 
 
 def _voided(held: Cap, not_before: int) -> str:
-    """The reason to give for an actor's voided caps.
+    """The message for a cap that is void because all earlier caps of its actor were revoked.
 
-    The moment is for holders of a cap made for this actor alone: anyone with a scope can narrow it to any name in it,
-    and is not to learn when others were revoked or erased.
+    The message names the time only if the cap was made for this actor alone. The holder of a cap for a scope can narrow
+    it to any actor in the scope, and must not learn when caps of these actors were revoked.
     """
     if held.actor_scope is not None or not_before == NEVER:
         return "earlier caps for this actor were revoked"
@@ -240,12 +243,15 @@ def _check_class(held: Cap, ask: Ask) -> None:
 
 
 def _namespaces(held: Cap, ask: Ask) -> frozenset[Namespace]:
-    """The named namespaces, or the cap's own where none is named. The answer never tells what exists."""
-    # Made of the cap's own names, which were checked with it: what a request calls one grants nothing else.
+    """The named namespaces, or all namespaces of the cap if none is named.
+
+    A refusal does not depend on which namespaces exist.
+    """
+    # The result is made of the cap's own names, which were checked with the cap, and not of the request's texts.
     granted = frozenset([name for name in held.namespaces if name in ask.namespaces])
     if not held.namespaces or len(granted) < len(ask.namespaces):
         for name in ask.namespaces:
-            model.namespace(name)  # what could be no namespace is refused as such
+            model.namespace(name)  # a text that cannot be a namespace raises InvalidRequest
         raise CapNamespaceDenied("the cap does not cover this namespace")
     return held.namespaces if ask.unnamed else granted
 
@@ -265,9 +271,9 @@ def _k(held: Cap, ask: Ask) -> int:
     if ask.k is None:
         return min(model.K_DEFAULT, most)
     if type(ask.k) is not int or ask.k < 1:
-        raise InvalidRequest("k is a whole number from 1")
+        raise InvalidRequest("`k` must be a whole number of at least 1")
     if ask.k > model.K_LIMIT:
-        raise TooMany(f"k is at most {model.K_LIMIT}")
+        raise TooMany(f"`k` may be at most {model.K_LIMIT}")
     if ask.k > most:
-        raise CapLimitExceeded(f"the cap allows k up to {most}")
+        raise CapLimitExceeded(f"the cap allows `k` up to {most}")
     return ask.k

@@ -1,8 +1,8 @@
-"""`strongroom.local()`: the memory of the person whose program this is, in one line.
+"""`strongroom.local()`: opens the user's own memory in one line.
 
-It is the same memory that the `strongroom` command uses: the vault of `strongroom.settings`, the actor `local/owner`,
-and the owner's routing rules. Its cap is the owner's, narrowed offline: it neither erases nor edits profiles. Like
-every embedded vault, this is no protection against code of the same user.
+The `strongroom` command uses this memory too: the vault of `strongroom.settings`, the actor `local/owner`, and the
+owner's routing rules. The cap is a narrowed copy of the owner's cap, which allows neither `erase` nor `profile`. As
+with every embedded vault, this is no protection against code that runs as the same user.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ OPS = ("put", "get", "list", "forget", "snapshot")
 
 
 def local(path: str | os.PathLike[str] | None = None) -> Memory:
-    """Open your own memory, made with its vault and keys at first use. Close it, or use it as a context manager.
+    """Open your own memory. Close it after use, or use it as a context manager.
 
-    The vault is at `path`, else where `STRONGROOM_VAULT` says, else in your user data directory. Where there is no
-    vault, a new one is made. A line without a namespace goes where the owner's rules send its text, as with `strongroom
-    put`. Raises `KeyUnavailable` if the keys of an existing vault are missing or locked: it never gets new ones.
+    The vault is at `path`. Without `path`, it is at the path in `STRONGROOM_VAULT`, or in your user data directory. If
+    there is no vault, a new vault and its keys are made.
+
+    For a line without a namespace, the owner's routing rules choose one by its text, as with `strongroom put`. If the
+    keys of an existing vault are missing or locked, raises `KeyUnavailable`: such a vault never gets new keys.
     """
     found = settings.find(None if path is None else os.fspath(path))
     vault = settings.open_or_create_vault(found)
     try:
         owner = OwnerCap(vault, default_directory(vault.id))
-        owner.token()  # what is wrong with its file is reported now, and not by the first call
+        owner.token()  # an error in the file of the cap is reported now, and not by the first call
         door = RoutedTransport(OwnerTransport(vault, owner), owner.token, cache(found.rules))
     except BaseException:
         vault.close()
@@ -50,7 +52,7 @@ def local(path: str | os.PathLike[str] | None = None) -> Memory:
 
 
 class OwnerTransport:
-    """Carries calls into an open vault under the owner's cap, narrowed to `OPS`. Renews the cap if it is void."""
+    """Carries out calls in an open vault under the owner's cap, narrowed to `OPS`. A void cap is renewed first."""
 
     def __init__(self, vault: Vault, owner: OwnerCap) -> None:
         self._vault = vault
@@ -71,7 +73,7 @@ class OwnerTransport:
 
 
 class RoutedTransport:
-    """Names a namespace for each new line without one, by the owner's rules, and passes every call on."""
+    """Passes calls on. For each new line without a namespace, it first chooses one by the owner's routing rules."""
 
     def __init__(self, door: Transport, token: Callable[[], str], rules: Callable[[], Rules]) -> None:
         self._door = door
@@ -89,7 +91,7 @@ class RoutedTransport:
         except CapNamespaceDenied as denial:
             if routes is not None and any(routes):
                 names = f": {denial.hint}" if denial.hint else ""
-                denial.hint = f"the routing rules chose this namespace; name another one with namespace={names}"
+                denial.hint = f"the routing rules chose this namespace; to name another one, pass namespace={names}"
                 denial.add_note(denial.hint)
             raise
 
@@ -97,7 +99,7 @@ class RoutedTransport:
         return RoutedTransport(self._door.with_cap(token), lambda: token, self._rules)
 
     def _routes(self, lines: Sequence[NewLine]) -> list[Route | None] | None:
-        """The route of each line; None if the gate or the operation refuses the call as it is."""
+        """The route (chosen namespace) of each line. None if the call must be passed on unchanged, to be refused."""
         if len(lines) > BATCH_LIMIT:
             return None
         token = self._token()

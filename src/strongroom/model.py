@@ -1,7 +1,7 @@
-"""Checks of everything that comes from outside as text: actors, namespaces, ids, kinds, lines and times.
+"""Checks all values that come from outside: actors, namespaces, ids, kinds, lines and times.
 
-Pure, without keys, storage or clock. What does not fit raises Invalid; below this module an Actor, a Namespace or a
-LineId is well formed. The types are defined in `values`, and can be imported from here.
+An invalid value raises Invalid. Behind this module, every Actor, Namespace and LineId is well formed. The types are
+defined in `values`, and can be imported from here. The module uses no keys, no storage and no clock.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ HISTORY_LIMIT = 10
 HISTORY_BYTES = 256 * 1024
 
 DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
-"""Most sensitive first."""
+"""The namespaces of a new vault, most sensitive first."""
 
 _SEGMENT = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -182,7 +182,7 @@ def actor_scope(text: str) -> ActorScope:
 
 
 def actor_path(*segments: str) -> Actor:
-    """Build an actor from any texts. A segment that the grammar does not admit is replaced by its hash."""
+    """Build an actor from any texts. A text that is no valid segment is replaced by its hash."""
     return actor("/".join(map(_encode_segment, segments)))
 
 
@@ -199,7 +199,7 @@ def _encode_segment(text: str) -> str:
 
 
 def is_namespace(text: object) -> bool:
-    """Whether this has the form of a namespace's name."""
+    """Whether a value has the form of the name of a namespace."""
     return isinstance(text, str) and _NAMESPACE.fullmatch(text) is not None
 
 
@@ -218,7 +218,7 @@ def line_id(text: str) -> LineId:
 
 
 def line_ids(texts: Collection[str]) -> frozenset[LineId]:
-    """Check many ids: all in one pass, which is quick, and one by one only to name a bad one."""
+    """Check many line ids. They are checked together, which is fast, and one by one only if one of them is invalid."""
     if {str}.issuperset(map(type, texts)) and {_ID_LENGTH}.issuperset(map(len, texts)):
         joined = "".join(texts)
         if (
@@ -233,7 +233,7 @@ def line_ids(texts: Collection[str]) -> frozenset[LineId]:
 def link_id(text: str) -> LinkId:
     """Check a link id: the SHA-256 of a cap's link, in hex."""
     if not _LINK_ID.fullmatch(text := plain(text)):
-        raise InvalidRequest("a link id must be 64 hex digits, as vault.revoke() returns and vault.caps() lists them")
+        raise InvalidRequest("a link id must be 64 hex digits; vault.caps() lists the link ids of caps")
     return LinkId(text)
 
 
@@ -246,7 +246,7 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
         if _REFUSED.search(text):
             raise InvalidRequest(
                 f"{what} holds a control character or a lone surrogate",
-                hint="only newline and tab are kept; turn CR LF into LF and drop the rest",
+                hint="of the control characters, only newline and tab are allowed; turn CR LF into LF",
             )
         text = text if text.isascii() else _composed(text, what)
         if len(text) * 4 <= limit or len(text.encode()) <= limit:
@@ -255,7 +255,7 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
 
 
 def _composed(text: str, what: str) -> str:
-    """The text in NFC. Long runs of combining marks are refused, since composing one takes quadratic time."""
+    """The text in NFC. Too many combining marks on one character are refused, because NFC takes quadratic time then."""
     run = 0
     for character in text:
         run = run + 1 if unicodedata.combining(character) or character in _MADE_OF_MARKS else 0
@@ -265,9 +265,12 @@ def _composed(text: str, what: str) -> str:
 
 
 def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str, LineDetails | None]:
-    """Check a line from outside. Returns kind, session, author, text in NFC, and details. `session` is the default."""
+    """Check a line from outside. Returns its kind, session, author, text in NFC, and details.
+
+    `session` is used if the line names no session.
+    """
     if (found := kind(new.kind)) == Kind.DOCUMENT:
-        raise InvalidRequest("a document is no line", hint="write it with write_document")
+        raise InvalidRequest("a new line cannot have the kind `document`", hint="write documents with write_document")
     return (
         found,
         clean_field(session if new.session is None else new.session, "a session"),
@@ -278,7 +281,7 @@ def clean_line(new: NewLine, session: str) -> tuple[Kind, str, str, str, LineDet
 
 
 def clean_details(new: NewLine) -> LineDetails | None:
-    """The details of a line from outside, checked; None for a line that has none."""
+    """Check the details of a line from outside, and return them. None for a line without details."""
     if not (new.tags or new.meta or new.turn) and new.expires is None:
         return None
     return LineDetails(
@@ -291,9 +294,9 @@ def clean_details(new: NewLine) -> LineDetails | None:
 
 
 def clean_tags(tags: Collection[str]) -> tuple[str, ...]:
-    """Return tags in order, each once, or raise for one that is empty, too long or of several lines."""
+    """Check tags, and return them in order, each once. A tag that is empty, too long or has line breaks is refused."""
     if isinstance(tags, str) or not isinstance(tags, Collection):
-        raise InvalidRequest("tags are a list of texts, not one text")
+        raise InvalidRequest("tags must be a list of strings, not one string or another value")
     if len(tags) > TAGS_LIMIT:
         raise TooMany(f"a line has at most {TAGS_LIMIT} tags")
     found = {clean_field(tag, "a tag") for tag in tags}
@@ -303,9 +306,9 @@ def clean_tags(tags: Collection[str]) -> tuple[str, ...]:
 
 
 def clean_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a JSON object, or raise for one that is too large or too deep, or holds anything but JSON."""
+    """Check a JSON object, and return a copy. One that is too large or too deep, or not valid as JSON, is refused."""
     if not isinstance(meta, Mapping):
-        raise InvalidRequest("meta is a JSON object")
+        raise InvalidRequest("meta must be a JSON object")
     copy: dict[str, Any] = _clean_value(meta, META_DEPTH)
     if len(msgspec.json.encode(copy)) > META_LIMIT:
         raise LineTooLarge(f"meta is larger than {META_LIMIT} bytes as JSON", hint="put long texts into lines")
@@ -313,7 +316,7 @@ def clean_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _clean_value(value: object, depth: int) -> Any:
-    """A copy of one JSON value, in plain types."""
+    """A checked copy of one JSON value, made of plain Python types."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -324,16 +327,16 @@ def _clean_value(value: object, depth: int) -> Any:
         return float(value)
     if isinstance(value, Mapping | list | tuple):
         if not depth or len(value) > META_LIMIT:
-            raise InvalidRequest(f"meta is nested at most {META_DEPTH} deep, and has at most {META_LIMIT} bytes")
+            raise InvalidRequest(f"meta may be nested at most {META_DEPTH} deep, and have at most {META_LIMIT} bytes")
         if not isinstance(value, Mapping):
             return [_clean_value(one, depth - 1) for one in value]
         copy = {clean_field(key, "a key of meta"): _clean_value(one, depth - 1) for key, one in value.items()}
         if len(copy) < len(value):
-            raise InvalidRequest("two keys of meta are one text in NFC", hint="send each key once, in NFC")
+            raise InvalidRequest("two keys of meta are equal once normalised to NFC", hint="send each key once, in NFC")
         return copy
     raise InvalidRequest(
         "meta holds a value that JSON does not have",
-        hint="use texts, 64-bit whole numbers, finite numbers, lists, objects",
+        hint="use strings, whole numbers of 64 bits, finite numbers, true, false, null, lists and objects",
     )
 
 
@@ -351,14 +354,14 @@ def document_key(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The value as an exact `str`: a subclass could show the checks another text than the one that is stored."""
+    """The value as a plain `str`. A subclass of `str` could show the checks another text than the stored text."""
     if not isinstance(text, str):
-        raise InvalidRequest("a name must be text")
+        raise InvalidRequest("a name or id must be a string")
     return str.__str__(text)
 
 
 def clean_field(text: str, what: str) -> str:
-    """Return a short metadata field in NFC, or raise for one that is too long, or of several lines."""
+    """Check a short metadata field, and return it in NFC. A text that is too long or has line breaks is refused."""
     if not isinstance(text, str) or len(text := str.__str__(text)) > FIELD_LIMIT:
         raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
     if text.isascii() and text.isprintable():
@@ -369,21 +372,23 @@ def clean_field(text: str, what: str) -> str:
 
 
 def deed(text: str) -> str:
-    """Check the name of something done outside the vault: not a sentence, since the log keeps it in clear for ever."""
+    """Check the name of an action outside the vault. It must be a short name: the log keeps it unencrypted for ever."""
     if not _DEED.fullmatch(text := plain(text)):
-        raise InvalidRequest("`what` must be a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
+        raise InvalidRequest(
+            "`what` must be a name, such as the name of a tool, of 1 to 64 letters, digits and . _ : / @ + -"
+        )
     return text
 
 
 def digest(text: str) -> str:
-    """Check a SHA-256 in hex."""
+    """Check a SHA-256 digest in hex."""
     if not _DIGEST.fullmatch(text := plain(text)):
         raise InvalidRequest("a digest must be 64 hex digits in lower case", hint="hashlib.sha256(...).hexdigest()")
     return text
 
 
 def kind(text: str) -> Kind:
-    """Check a kind of line."""
+    """Check the kind of a line."""
     try:
         return _KINDS[text]
     except (KeyError, TypeError):
@@ -391,10 +396,11 @@ def kind(text: str) -> Kind:
 
 
 def millis(moment: datetime) -> Millis:
-    """Convert an aware datetime into milliseconds since 1970."""
+    """Convert a datetime with a time zone into milliseconds since 1970."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise InvalidRequest(
-            "a time must be a datetime with a time zone", hint="add its zone: Z or +02:00; in Python, datetime.now(UTC)"
+            "a time must be a datetime with a time zone",
+            hint="add a zone such as Z or +02:00; in Python, use datetime.now(UTC)",
         )
     value = round(moment.timestamp() * 1000)
     if not 0 <= value <= _LAST_TIME:
@@ -408,7 +414,7 @@ def moment(value: Millis) -> datetime:
 
 
 class LineIds:
-    """Makes ULIDs that increase even within one millisecond, so that a batch keeps its order.
+    """Makes line ids (ULIDs) that increase even within one millisecond, so that a batch keeps its order.
 
     Use one object for each namespace. With a shared counter, ids in one namespace would reveal activity in another.
     """
@@ -418,9 +424,9 @@ class LineIds:
         self._last = 0
 
     def new(self, now: Millis) -> LineId:
-        """A new id for `now`. Not safe for concurrent calls on one object."""
+        """A new id for the time `now`. Concurrent calls on one object are not allowed."""
         stamp = now << 80
-        # The top random bit stays 0, so that counting up cannot carry into the time.
+        # The top random bit stays 0, so that counting up cannot change the time in the id.
         value = stamp | int.from_bytes(self._random(10), "big") >> 1
         if self._last >> 80 == now:
             value = self._last + 1
@@ -429,5 +435,5 @@ class LineIds:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
+    """A count with its noun, such as `1 line` or `2 lines`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Directories and files that only the owner may read, and durable writes. Knows nothing of what they hold."""
+"""Makes directories and files that only their owner may read, and writes files durably, whatever they contain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and its missing parents, each of mode 0700 whatever the umask. Existing ones are not changed.
+    """Make a directory and its missing parents, all with mode 0700. Existing directories are not changed.
 
-    `Path.mkdir` applies its mode to the last one alone: under a umask of 000 the parents would be open to all.
+    `Path.mkdir` applies its mode only to the last directory: with umask 000, all users could use the parents.
     """
     missing = list(takewhile(lambda above: not above.exists(), directory.parents))
     for one in (*reversed(missing), directory):
@@ -22,9 +22,10 @@ def make_directory(directory: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> None:
-    """Write a file of mode 0600 atomically and durably: into a draft, then renamed. With `new`, never replace a file.
+    """Write a file of mode 0600 atomically: into a temporary file, which is then renamed.
 
-    A file that is not `durable` outlives the process, but perhaps not a power failure: the old one may be back then.
+    With `new`, an existing file is never replaced. A file that is not written `durable` may be lost by a power failure,
+    after which the old file is there again.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=draft(path.name))
     try:
@@ -44,7 +45,7 @@ def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> N
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading. Anything else under that name is an OSError; a pipe does not block."""
+    """Open a regular file for reading. A pipe, a device or a directory raises OSError, and a pipe does not block."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -54,7 +55,7 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The bytes of a file. One of more than `limit` is an OSError."""
+    """Read a file. A file of more than `limit` bytes raises OSError."""
     with open_file(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -63,12 +64,12 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def sync_data(file: int) -> None:
-    """Flush a file's data and length to disk, without its times where the system can leave them out."""
+    """Flush a file's data and length to disk. Its times are not flushed, if the system can leave them out."""
     getattr(os, "fdatasync", os.fsync)(file)  # macOS has none
 
 
 def sync_directory(directory: Path) -> None:
-    """Flush a directory's names to disk. A new or renamed file is durable only after this."""
+    """Flush the names in a directory to disk. Only after this, a new or renamed file is durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -77,5 +78,5 @@ def sync_directory(directory: Path) -> None:
 
 
 def draft(name: str) -> str:
-    """The prefix of a file's drafts, which are renamed to it when they are complete."""
+    """The prefix of the names of temporary files, which are renamed to `name` when they are complete."""
     return f".{name}-"

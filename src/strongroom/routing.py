@@ -1,12 +1,13 @@
-"""Rules that choose a namespace for a text: ordered, readable, and the same answer every time. Pure; never a model.
+"""Routing rules: they choose a namespace for a text. The same text always gets the same answer, without a model.
 
-Of all rules that fit a text, the one with the most sensitive namespace decides; if several name it, the first. A rule
-fits by a word, the beginning of a word (a stem), a pattern, or the platform and chat that a text came from. Words match
-whole, in any case; within Chinese, Japanese and Korean text they match anywhere. The result is a proposal: the gate
-decides whether the cap covers it.
+A rule fits a text by a word, the beginning of a word (a stem), a pattern, or the platform and chat of the text. Words
+match as whole words, in upper or lower case. In Chinese, Japanese and Korean text they match anywhere.
 
-The caller may give the order of sensitivity. By default, the namespaces that every vault begins with have their own
-order, and any other counts as less sensitive than those whose rules stand before its first.
+If several rules fit, the rule with the most sensitive namespace decides. If several of them have this namespace, the
+first rule decides. The chosen namespace is a proposal: the gate decides whether the cap covers it.
+
+The caller may give the order of sensitivity. By default, the namespaces of a new vault have their own order. Any other
+namespace is less sensitive than the namespaces with a rule before its own first rule.
 """
 
 from __future__ import annotations
@@ -41,55 +42,61 @@ from strongroom.text import (
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
-"""Maximum number of words and phrases of a rule."""
+"""Maximum number of words and phrases in a rule."""
 PHRASE_LIMIT = 64
-"""Longest word or phrase, in characters."""
+"""Maximum length of a word or phrase, in characters."""
 PATTERNS_LIMIT = 64
-"""Maximum number of patterns of a rule."""
+"""Maximum number of patterns in a rule."""
 PATTERN_LIMIT = 256
-"""Longest pattern, in characters."""
+"""Maximum length of a pattern, in characters."""
 STEPS_LIMIT = 65536
-"""Maximum steps of a pattern from one place of a text, which bounds its time (measured: 3 s for the worst)."""
+"""Maximum number of steps that a pattern may take at one place of a text.
+
+This bounds its time: the worst pattern that was measured took 3 s.
+"""
 SCAN_LIMIT = 4096
 """How many characters of a text are searched by patterns."""
 TEXT_LIMIT = model.LINE_LIMIT
-"""How many characters of a text are searched for words: all of them, since no line is longer."""
+"""How many characters of a text are searched for words: as many as a line may have."""
 
 _NOTHING = re.compile(r"(?!)")
 _BEGINNING = 3
-"""How many first characters of a stem are looked up before its pattern is tried."""
+"""How many first characters of a stem are looked up in a text before the stem's pattern is tried."""
 _IGNORED = " \u2026 "
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. It fits if its place is right and a word or pattern is found. Without either, the place is enough."""
+    """One rule. It fits a text if `platform` and `chat` match and one of its words, stems or patterns is found.
+
+    A rule without words, stems and patterns fits every text of its platform and chat.
+    """
 
     name: str
     namespace: Namespace
     words: re.Pattern[str]
     starts: Mapping[str, tuple[str, ...]]
-    """Its words by their first token (`start_of`). A text with none of these tokens holds none of the words."""
+    """The words of the rule, by their beginnings (`start_of`). A text without one of these has none of the words."""
     patterns: tuple[re.Pattern[str], ...]
     platform: str | None = None
     chat: str | None = None
     anything: bool = False
     stems: re.Pattern[str] = _NOTHING
     beginnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Its stems by their first characters; see `starts`."""
+    """The stems of the rule, by their first characters."""
     ignore: re.Pattern[str] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules in their order, and the namespace of a text that none of them fits."""
+    """All rules in their order, and the default namespace, for a text that no rule fits."""
 
     default: Namespace
     rules: tuple[Rule, ...]
     names: frozenset[Namespace] = field(init=False, compare=False)
-    """Every namespace that these rules can give."""
+    """All namespaces that these rules can choose."""
     order: tuple[Namespace, ...] = field(init=False, compare=False)
-    """The same, from the most sensitive to the least."""
+    """The namespaces that these rules can choose, the most sensitive first."""
 
     def __post_init__(self) -> None:
         named = dict.fromkeys((*(rule.namespace for rule in self.rules), self.default))
@@ -98,14 +105,20 @@ class Rules:
         object.__setattr__(self, "order", tuple(next(known) if name in DEFAULT_NAMESPACES else name for name in named))
 
     def by_sensitivity(self, order: Sequence[Namespace] = ()) -> list[Rule]:
-        """The rules, those of the most sensitive namespace first. Namespaces missing from a given order come first."""
+        """The rules, ordered by their namespaces, the most sensitive first.
+
+        A namespace that is missing in `order` counts as the most sensitive.
+        """
         places = {name: place for place, name in enumerate(order or self.order)}
         return sorted(self.rules, key=lambda rule: places.get(rule.namespace, -1))
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A decision: the namespace, the rule that made it ("" for the default), and the text that it matched."""
+    """A choice of a namespace, with the name of the rule that made it and the text that the rule matched.
+
+    The name is "" if no rule fits and the default namespace is used.
+    """
 
     namespace: Namespace
     rule: str
@@ -136,7 +149,7 @@ def route(
     chat: str | None = None,
     order: Sequence[Namespace] = (),
 ) -> Route:
-    """Choose a namespace for a text. `order` names namespaces from the most sensitive to the least."""
+    """Choose a namespace for a text. `order` has the namespaces, the most sensitive first."""
     chosen = default_rules() if rules is None else rules
     found = _fitting(text, chosen, platform, chat, order)
     return next(found, Route(chosen.default, "", ""))
@@ -150,15 +163,15 @@ def matching_routes(
     chat: str | None = None,
     order: Sequence[Namespace] = (),
 ) -> list[Route]:
-    """The route of each rule that fits a text, the deciding one first. Empty where the default decides."""
+    """The route of each rule that fits a text. The first one decides. Empty if no rule fits the text."""
     return list(_fitting(text, default_rules() if rules is None else rules, platform, chat, order))
 
 
 def route_lines(lines: Sequence[NewLine], covered: Collection[str], rules: Callable[[], Rules]) -> list[Route | None]:
-    """The route of each new line that names no namespace, for a cap that covers these namespaces.
+    """Choose a namespace for each new line that names none. `covered` are the namespaces that the cap covers.
 
-    None where there is nothing to choose: the line names one, or the cap covers only one. A route may lead outside the
-    cap. The gate refuses that line, and it goes to no other namespace instead.
+    The route is None for a line that names a namespace, and for all lines if the cap covers only one. A chosen
+    namespace may be outside the cap. The gate then refuses the line: it is not stored in another namespace instead.
     """
     if len(covered) == 1 or all(line.namespace is not None for line in lines):
         return [None] * len(lines)
@@ -167,7 +180,7 @@ def route_lines(lines: Sequence[NewLine], covered: Collection[str], rules: Calla
 
 
 def with_routes(lines: Sequence[NewLine], routes: Sequence[Route | None]) -> list[NewLine]:
-    """The lines, each with the namespace of its route, if it has one."""
+    """The lines, each with the namespace that was chosen for it. A line whose route is None is not changed."""
     return [
         line if way is None else msgspec.structs.replace(line, namespace=way.namespace)
         for line, way in zip(lines, routes, strict=True)
@@ -175,7 +188,7 @@ def with_routes(lines: Sequence[NewLine], routes: Sequence[Route | None]) -> lis
 
 
 def _text_of(line: NewLine) -> str:
-    """The text as put will see it. Anything but text has no words; put refuses it, in whatever namespace."""
+    """The text of a line as a plain string. It is "" if the text is no string, which `put` refuses later."""
     return str.__str__(line.text) if isinstance(line.text, str) else ""
 
 
@@ -210,7 +223,7 @@ def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: s
 
 
 def _folded(text: str) -> str:
-    """A text as words are compared: casefolded, NFKC, single spaces, at most TEXT_LIMIT characters."""
+    """A text in the form in which words are compared: casefolded, in NFKC, with single spaces, cut at TEXT_LIMIT."""
     seen = text[:TEXT_LIMIT]
     seen = seen if seen.isascii() else unicodedata.normalize("NFKC", strip_stacked_marks(seen))
     return " ".join(seen.casefold().split())[:TEXT_LIMIT]
@@ -218,29 +231,31 @@ def _folded(text: str) -> str:
 
 @cache
 def default_rules() -> Rules:
-    """The rules of a vault whose owner wrote none."""
+    """The rules that are used if the owner wrote no rules."""
     return rules(tomllib.loads(default_toml())["routing"])
 
 
 @cache
 def default_toml() -> str:
-    """The default rules as a configuration file, with comments."""
+    """The text of a configuration file with the default rules and comments."""
     return (files("strongroom") / "routing_default.toml").read_text("utf-8")
 
 
 def rules(table: Mapping[str, object]) -> Rules:
-    """Compile a `[routing]` table. A bad rule is InvalidRequest, and the message names it."""
+    """Compile a `[routing]` table. An invalid rule raises InvalidRequest with the name of the rule."""
     try:
         found = msgspec.convert(table, _Table)
         default = model.namespace(found.default)
     except (msgspec.ValidationError, InvalidRequest, RecursionError) as error:
-        raise InvalidRequest(f"[routing]: {error}", hint="it may have only `default` and `rules`") from None
+        raise InvalidRequest(
+            f"[routing]: {error}", hint="the table [routing] may have only `default` and `rules`"
+        ) from None
     if len(found.rules) > RULES_LIMIT:
-        raise InvalidRequest(f"[routing] holds more than {RULES_LIMIT} rules")
+        raise InvalidRequest(f"the table [routing] has more than {RULES_LIMIT} rules")
     made = tuple(_rule(number, one) for number, one in enumerate(found.rules, 1))
     for rule in made:
         if sum(other.name == rule.name for other in made) > 1:
-            raise InvalidRequest(f"routing rule {rule.name}: there are two with this name")
+            raise InvalidRequest(f"routing rule {rule.name}: two rules have this name")
     return Rules(default, made)
 
 
@@ -270,14 +285,14 @@ def _is_for_anything(rule: _RuleTable) -> bool:
     if rule.words or rule.patterns or rule.stems:
         return False
     if rule.platform is None and rule.chat is None:
-        raise InvalidRequest("it needs words, stems, patterns, a platform or a chat")
+        raise InvalidRequest("the rule needs words, stems, patterns, a platform or a chat")
     return True
 
 
 def _words(words: Sequence[str]) -> re.Pattern[str]:
     """One pattern for all words of a rule. The longest match wins, so that the whole phrase is reported."""
     if len(words) > WORDS_LIMIT:
-        raise InvalidRequest(f"it has more than {WORDS_LIMIT} words")
+        raise InvalidRequest(f"the rule has more than {WORDS_LIMIT} words")
     folded = sorted(set(map(_folded, words)))
     if not all(1 <= len(word) <= PHRASE_LIMIT for word in folded):
         raise InvalidRequest(f"a word or phrase must have 1 to {PHRASE_LIMIT} characters")
@@ -288,9 +303,9 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _stems(stems: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all stems of a rule. Each has at least the length by which `beginnings` looks it up."""
+    """One pattern for all stems of a rule. Stems that are too short for `Rule.beginnings` are refused."""
     if len(stems) > WORDS_LIMIT:
-        raise InvalidRequest(f"it has more than {WORDS_LIMIT} stems")
+        raise InvalidRequest(f"the rule has more than {WORDS_LIMIT} stems")
     folded = sorted(set(map(_folded, stems)))
     if not all(len(start_of(stem)) >= _BEGINNING and len(stem) <= PHRASE_LIMIT for stem in folded):
         raise InvalidRequest(f"a stem must begin with {_BEGINNING} letters and have at most {PHRASE_LIMIT} characters")
@@ -298,7 +313,7 @@ def _stems(stems: Sequence[str]) -> re.Pattern[str]:
 
 
 def _any_of(words: Sequence[str]) -> str:
-    """A pattern for some words, as a trie: a common beginning is compared once for all of them."""
+    """A pattern that matches any of these words. A common beginning is compared once for all words (a trie)."""
     start = commonprefix(words)  # noqa: RUF071 - words, not paths
     ends: dict[str, list[str]] = {}
     for word in words:
@@ -312,7 +327,7 @@ def _any_of(words: Sequence[str]) -> str:
 
 def _patterns(sources: Sequence[str]) -> tuple[re.Pattern[str], ...]:
     if len(sources) > PATTERNS_LIMIT:
-        raise InvalidRequest(f"it has more than {PATTERNS_LIMIT} patterns")
+        raise InvalidRequest(f"the rule has more than {PATTERNS_LIMIT} patterns")
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)  # a character set that a later Python may read differently
         try:
@@ -329,7 +344,7 @@ def _pattern(source: str) -> re.Pattern[str]:
         raise InvalidRequest("a pattern could take too long: use short repetitions such as {1,20}, and repeat no group")
     compiled = re.compile(source, re.IGNORECASE)
     if compiled.match(""):
-        raise InvalidRequest("a pattern matches the empty text, so it matches everything")
+        raise InvalidRequest("a pattern matches the empty text, and so every text")
     return compiled
 
 
@@ -346,9 +361,10 @@ _PIECE = re.compile(
 
 
 def _steps(source: str) -> int:
-    """Upper bound of the steps that a pattern takes from one place; above STEPS_LIMIT if a group repeats.
+    """An upper bound of the steps that a pattern takes at one place of a text.
 
-    A piece is tried once for each way in which the pieces before it match, and takes as many steps as it repeats.
+    A piece of the pattern is tried once for each way in which the pieces before it can match, and takes as many steps
+    as it may repeat. If a group repeats, the result is above STEPS_LIMIT, because the steps cannot be bounded.
     """
     ways, steps = 1, 0
     branches = [1]  # of each open group
@@ -371,7 +387,7 @@ def _steps(source: str) -> int:
 
 
 def _repeats(repeat: str | None) -> tuple[int, int]:
-    """How often a piece repeats: at least, and at most."""
+    """The smallest and the largest number of times that a piece of a pattern may repeat."""
     if repeat is None:
         return 1, 1
     if repeat == "?":

@@ -1,8 +1,10 @@
-"""The paths of the vault, its keys and the configuration file, and how to open the vault with them.
+"""Finds the vault, its keys and the configuration file, and opens the vault with them.
 
-The vault: the one that the caller names, else `STRONGROOM_VAULT`, else a place in the user's data directory. Its keys:
-those in the environment if there are any, else the files in the vault's key directory, which a passphrase may encrypt.
-The configuration file is optional and chooses the engine and the routing rules.
+- The vault is the one that the caller names. Otherwise it is at the path in `STRONGROOM_VAULT`, or at a default path in
+  the user's data directory.
+- The keys come from the environment, if it has any. Otherwise they come from the files in the vault's key directory,
+  which may be encrypted with a passphrase.
+- The configuration file is optional. It chooses the engine and the routing rules.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ _SECRET_LIMIT = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The vault's place, its engine (None: the library's default), and its routing rules."""
+    """The path of the vault, the path of the configuration file, and the engine and routing rules in that file.
+
+    `engine` is None for the default engine, and `routing` is None for the default rules.
+    """
 
     vault: str
     config: Path
@@ -41,7 +46,7 @@ class Settings:
     routing: Mapping[str, object] | None
 
     def rules(self) -> Rules:
-        """The routing rules of the configuration file, or the default ones."""
+        """The routing rules of the configuration file, or the default rules."""
         return _rules(self.routing)
 
 
@@ -66,7 +71,9 @@ def rules_in(text: str) -> Rules:
 def find(vault: str | None = None) -> Settings:
     """The settings of this process. `vault` takes precedence over the environment."""
     if vault == "":
-        raise InvalidRequest("the path of the vault is empty", hint="name one; without a path, the default one is used")
+        raise InvalidRequest(
+            "the path of the vault is empty", hint="give a path, or leave it out to use the default vault"
+        )
     place = vault or os.environ.get("STRONGROOM_VAULT") or str(default_vault())
     config = config_path()
     file = _read(config)
@@ -74,7 +81,7 @@ def find(vault: str | None = None) -> Settings:
 
 
 def default_vault() -> Path:
-    """The vault's default path."""
+    """The default path of the vault, in the user's data directory."""
     return Path(platformdirs.user_data_dir("strongroom")) / "vault"
 
 
@@ -85,14 +92,15 @@ def config_path() -> Path:
 
 
 def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
-    """Open the vault with its keys. `passphrase` is called only if they are encrypted with one."""
+    """Open the vault with its keys. `passphrase` is called only if the keys are encrypted with a passphrase."""
     return create_open.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
 
 
 def open_or_create_vault(settings: Settings) -> Vault:
-    """Open the vault, or make it with its keys if there is none, for a program that has no terminal to ask.
+    """Open the vault. If there is no vault, make one with new keys. For a program without a terminal.
 
-    A passphrase comes from the file that `STRONGROOM_PASSPHRASE_FILE` names. If there is one, it encrypts new keys too.
+    A passphrase is read from the file that `STRONGROOM_PASSPHRASE_FILE` names. If that variable is set, the passphrase
+    also encrypts new keys.
     """
     if in_environment() or not os.environ.get(_PASSPHRASE_FILE):
         return create_open.open(
@@ -110,7 +118,7 @@ def open_or_create_vault(settings: Settings) -> Vault:
 
 
 def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
-    """Create a vault and open it. Its keys are encrypted if a passphrase is given."""
+    """Create a vault, and open it. If a passphrase is given, the keys are encrypted with the passphrase."""
     if passphrase is not None and in_environment():
         raise InvalidRequest("the keys are in the environment, so a passphrase cannot protect them")
 
@@ -123,7 +131,7 @@ def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Pass
 
 
 def keys_of(vault: str, passphrase: Passphrase) -> KeySource:
-    """The keys of a vault, by its id: those in the environment, else the files in its key directory."""
+    """The keys of a vault, by its id: from the environment, or from the files in its key directory."""
     directory = default_directory(vault)
     if in_environment():
         return EnvironmentKeys()
@@ -131,7 +139,7 @@ def keys_of(vault: str, passphrase: Passphrase) -> KeySource:
 
 
 def in_environment() -> bool:
-    """Whether the environment holds keys."""
+    """Whether a variable in the environment holds a key."""
     return EnvironmentKeys.ROOT in os.environ or EnvironmentKeys.ISSUER in os.environ
 
 
@@ -140,7 +148,7 @@ def is_locked(directory: Path) -> bool:
     try:
         data = (directory / "root.keyring").read_bytes()
     except OSError:
-        return False  # opening the vault reports what is wrong
+        return False  # opening the vault reports the error
     return b'"kdf"' in data
 
 
@@ -154,7 +162,7 @@ def check_new_passphrase(passphrase: str) -> None:
 
 
 def read_secret(path: Path, what: str) -> str:
-    """Read a cap or passphrase from a file that only this user can read."""
+    """Read a cap or a passphrase from a file. A file that other users can read is refused."""
     refused = CapMissing if what == "cap" else KeyUnavailable
     try:
         with path.open("rb") as file:
@@ -175,7 +183,7 @@ def _passphrase_in_file() -> str:
     place = os.environ.get(_PASSPHRASE_FILE)
     if not place:
         raise KeyUnavailable(
-            "the keys are locked with a passphrase, and a program has no terminal to ask for it",
+            "the keys are locked with a passphrase, and this program cannot ask for it",
             hint=f"put the passphrase into a file that only you can read, and set {_PASSPHRASE_FILE} to its path",
         )
     return read_secret(Path(place), "passphrase")

@@ -1,7 +1,7 @@
-"""Refusal of JSON objects that name a key twice: of two readers, one may take the first and one the last.
+"""Refuses JSON objects with a repeated key. Two readers of such an object may use different values for that key.
 
-msgspec silently takes the last, so JSON from outside is scanned once more here. That costs 1.5 us for a usual request,
-and 1.5 ms for each megabyte.
+msgspec uses the last value without an error, so JSON from outside is scanned once more here. The scan takes 1.5 us for
+a usual request, and 1.5 ms for each megabyte.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 def check_unique_keys(data: bytes) -> None:
-    """Raise InvalidRequest, with the key's name, if an object has a key twice. Bytes that are not JSON pass."""
+    """Raise InvalidRequest if an object has a key twice. Bytes that are not JSON are accepted here.
+
+    The decoder that follows refuses them.
+    """
     try:
         _scanner.decode(data.decode())
     except RecursionError:
-        # The decoder goes a few levels deeper than this scan, so it would not refuse all that was not looked at.
+        # The decoder accepts a few more levels than this scan, so it might accept a text that was not scanned.
         raise InvalidRequest("the JSON is nested too deep") from None
     except ValueError:
         return  # not JSON: the decoder reports it
@@ -32,7 +35,7 @@ def _check(pairs: list[tuple[str, Any]]) -> None:
         times = Counter(name for name, _ in pairs)  # a search for each name would be quadratic
         doubled = next(name for name, number in times.items() if number > 1)
         shown = f"`{doubled}`" if _NAME.fullmatch(doubled) else "a key"
-        raise InvalidRequest(f"{shown} comes twice in one JSON object", hint="send each field once")
+        raise InvalidRequest(f"{shown} occurs twice in one JSON object", hint="send each field once")
 
 
 # Numbers stay texts: Python refuses to convert very long ones.

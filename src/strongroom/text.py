@@ -1,6 +1,7 @@
-"""How texts of any script are taken apart and compared: the one table of scripts, folding by character, phrases. Pure.
+"""Splits and compares texts of any script: the table of scripts, the replacement of characters, the search of phrases.
 
-Not responsible for what a phrase means: `routing` chooses a namespace by it, `privacy_phrases` what is kept.
+Other modules decide on the meaning of a phrase: `routing` chooses a namespace by phrases, and `privacy_phrases` decides
+which texts are kept.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""Scripts written without spaces between words, or with particles joined to them, as ranges for a pattern."""
+"""The scripts without spaces between words, or with particles joined to words, as ranges for a regular expression."""
 JOINED = f"{UNSPACED}\u1100-\u11ff\u3130-\u318f"
-"""The same for folded texts: also the letters into which Korean syllables are taken apart."""
+"""The ranges of `UNSPACED`, and the single letters into which folding splits Korean syllables."""
 JOINED_TEXT = re.compile(f"[{JOINED}]")
 BEFORE, AFTER = rf"(?<![^\W{JOINED}])", rf"(?![^\W{JOINED}])"
-"""Patterns for the positions before and after a whole word."""
+"""Regular expressions for the positions before and after a whole word."""
 WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
-"""A word, or one character of a script without spaces."""
+"""Matches a word, or one character of a script without spaces."""
 ANYWHERE = " "
-"""As the first character of a phrase: match the phrase within words too."""
+"""The start of a phrase that is searched everywhere in a text, and not only at the beginning of a word."""
 
 _START = re.compile(rf"[^\W{JOINED}]+")
 _ASCII_START = re.compile(r"\w+", re.ASCII)
@@ -31,9 +32,10 @@ _HELD = 8192
 
 
 class CharacterMap(dict[int, T], Generic[T]):
-    """What each character becomes by a rule, for `str.translate`; worked out once for each, and bounded.
+    """A table for `str.translate`, which a rule fills: the replacement of each character is computed once and cached.
 
-    Characters are mapped singly, because normalising whole texts takes quadratic time on stacked marks.
+    The characters are replaced one by one, because normalising a whole text with many combining marks takes quadratic
+    time.
     """
 
     def __init__(self, rule: Callable[[str], T]) -> None:
@@ -47,22 +49,22 @@ class CharacterMap(dict[int, T], Generic[T]):
 
 
 def strip_stacked_marks(text: str) -> str:
-    """A text without the marks above the 30th on one character: normalising takes time quadratic in their number."""
+    """A text with at most 30 combining marks on one character. Normalising takes time quadratic in their number."""
     kept: list[str] = []
     run = 0
     for character in text:
-        # Decomposed first: a character that is no mark can decompose into one (U+0F73, U+FF9E).
+        # Decomposed first, because a character that is no combining mark can decompose into one (U+0F73, U+FF9E).
         run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
         if run <= _MARKS:
             kept.append(character)
     return "".join(kept)
 
 
-# Phrases. Texts and phrases are folded alike before.
+# Phrases. Texts and phrases must be folded by the same rule before.
 
 
 def start_of(phrase: str) -> str:
-    """The token by which to look a phrase up: a folded text that holds the phrase holds this token as a word."""
+    """The first word of a phrase, by which the phrase is looked up: a text with the phrase contains this word."""
     if JOINED_TEXT.search(phrase):
         return ANYWHERE
     found = _START.match(phrase)
@@ -70,14 +72,14 @@ def start_of(phrase: str) -> str:
 
 
 def starts_in(folded: str) -> set[str]:
-    """The tokens of a folded text, to compare with `start_of` of each phrase."""
+    """The words of a folded text, which are compared with the first word of each phrase (`start_of`)."""
     if folded.isascii():
         return {"", *_ASCII_START.findall(folded)}
     return {ANYWHERE, "", *_START.findall(folded)}
 
 
 def by_start(phrases: Iterable[str], length: int | None = None) -> dict[str, tuple[str, ...]]:
-    """Folded phrases by what they begin with, or by its first characters."""
+    """Folded phrases, grouped by their first word. With `length`, by the first `length` characters of that word."""
     found: dict[str, tuple[str, ...]] = {}
     for phrase in phrases:
         start = start_of(phrase)[:length]
@@ -86,5 +88,5 @@ def by_start(phrases: Iterable[str], length: int | None = None) -> dict[str, tup
 
 
 def phrases_in(folded: str, phrases: Mapping[str, tuple[str, ...]], starts: Set[str]) -> Iterator[str]:
-    """The phrases that a text contains, if only within a word. A cheap filter before the pattern for all."""
+    """The phrases that a text contains, even inside a word. A cheap filter before the regular expression is tried."""
     return (phrase for start in phrases.keys() & starts for phrase in phrases[start] if phrase in folded)

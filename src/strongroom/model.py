@@ -168,14 +168,14 @@ def actor(text: str) -> Actor:
     """Check an actor path: segments joined by `/`."""
     if not isinstance(text, str) or len(text) > _ACTOR_LIMIT or not all(map(_is_segment, text.split("/"))):
         raise InvalidRequest(
-            "an actor is a path of segments such as local/alice: a-z 0-9 . _ @ + -, each at most 64 characters",
-            hint="build it with strongroom.actor_path(...), which encodes any other text",
+            "an actor must be a path of segments such as local/alice, each of at most 64 characters a-z 0-9 . _ @ + -",
+            hint="make the path with strongroom.actor_path(...), which encodes any other text",
         )
     return Actor(text)
 
 
 def actor_scope(text: str) -> ActorScope:
-    """Check a scope: an actor prefix that ends at a segment border, such as `hermes/default/`."""
+    """Check a scope: the common beginning of several actors' paths, such as `hermes/default/`. It ends with a /."""
     if not isinstance(text, str) or not text.endswith("/"):
         raise InvalidRequest("an actor scope must be a prefix that ends with /, such as hermes/default/")
     return ActorScope(actor(text[:-1]) + "/")
@@ -206,12 +206,14 @@ def is_namespace(text: object) -> bool:
 def namespace(text: str) -> Namespace:
     """Check a namespace name."""
     if not is_namespace(text := plain(text)):
-        raise InvalidRequest("a namespace is a-z followed by at most 31 of a-z 0-9 -, such as travel")
+        raise InvalidRequest(
+            "a namespace must be a name such as travel: a letter a-z, and at most 31 more characters a-z 0-9 -"
+        )
     return Namespace(text)
 
 
 def line_id(text: str) -> LineId:
-    """Check a ULID as it is stored: 26 upper-case Crockford characters."""
+    """Check a line id, which is a ULID of 26 upper-case characters (Crockford's base 32)."""
     if not _LINE_ID.fullmatch(text := plain(text)):
         raise InvalidRequest("a line id must be a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
     return LineId(text)
@@ -251,7 +253,7 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
         text = text if text.isascii() else _composed(text, what)
         if len(text) * 4 <= limit or len(text.encode()) <= limit:
             return text
-    raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
+    raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split the text")
 
 
 def _composed(text: str, what: str) -> str:
@@ -301,7 +303,7 @@ def clean_tags(tags: Collection[str]) -> tuple[str, ...]:
         raise TooMany(f"a line has at most {TAGS_LIMIT} tags")
     found = {clean_field(tag, "a tag") for tag in tags}
     if any(not tag.strip() or len(tag) > TAG_LIMIT for tag in found):
-        raise InvalidRequest(f"a tag has 1 to {TAG_LIMIT} characters")
+        raise InvalidRequest(f"a tag must have 1 to {TAG_LIMIT} characters")
     return tuple(sorted(found))
 
 
@@ -311,7 +313,7 @@ def clean_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidRequest("meta must be a JSON object")
     copy: dict[str, Any] = _clean_value(meta, META_DEPTH)
     if len(msgspec.json.encode(copy)) > META_LIMIT:
-        raise LineTooLarge(f"meta is larger than {META_LIMIT} bytes as JSON", hint="put long texts into lines")
+        raise LineTooLarge(f"meta is larger than {META_LIMIT} bytes as JSON", hint="store long texts as lines")
     return copy
 
 
@@ -344,11 +346,11 @@ def document_key(text: str) -> str:
     """Check the key of a document, a path of segments such as notes/2026/trip.md, and return it in NFC."""
     key = clean_field(plain(text), "a document's key")
     if len(key.encode()) > KEY_LIMIT:
-        raise InvalidRequest(f"a document's key has at most {KEY_LIMIT} bytes")
+        raise InvalidRequest(f"a document's key must have at most {KEY_LIMIT} bytes")
     if any(segment in ("", ".", "..") for segment in key.split("/")) or key != key.strip():
         raise InvalidRequest(
-            "a document's key is a path such as notes/2026/trip.md, without empty, `.` or `..` segments",
-            hint="and without a / or a space at either end",
+            "a document's key must be a path such as notes/2026/trip.md, without empty, `.` or `..` segments",
+            hint="the key must not begin or end with a / or a space",
         )
     return key
 

@@ -55,7 +55,7 @@ STEPS_LIMIT = 65536
 This bounds its time: the worst pattern that was measured took 3 s.
 """
 SCAN_LIMIT = 4096
-"""How many characters of a text are searched by patterns."""
+"""How many characters of a text are searched with the patterns of rules, from its beginning."""
 TEXT_LIMIT = model.LINE_LIMIT
 """How many characters of a text are searched for words: as many as a line may have."""
 
@@ -290,7 +290,7 @@ def _is_for_anything(rule: _RuleTable) -> bool:
 
 
 def _words(words: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all words of a rule. The longest match wins, so that the whole phrase is reported."""
+    """One regular expression for all words of a rule. The longest match wins, so that a whole phrase is reported."""
     if len(words) > WORDS_LIMIT:
         raise InvalidRequest(f"the rule has more than {WORDS_LIMIT} words")
     folded = sorted(set(map(_folded, words)))
@@ -303,7 +303,7 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _stems(stems: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all stems of a rule. Stems that are too short for `Rule.beginnings` are refused."""
+    """One regular expression for all stems of a rule. A stem that is too short to be looked up is refused."""
     if len(stems) > WORDS_LIMIT:
         raise InvalidRequest(f"the rule has more than {WORDS_LIMIT} stems")
     folded = sorted(set(map(_folded, stems)))

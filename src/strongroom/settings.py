@@ -69,7 +69,7 @@ def rules_in(text: str) -> Rules:
 
 
 def find(vault: str | None = None) -> Settings:
-    """The settings of this process. `vault` takes precedence over the environment."""
+    """Find the settings of this process. The path `vault` takes precedence over the environment."""
     if vault == "":
         raise InvalidRequest(
             "the path of the vault is empty", hint="give a path, or leave it out to use the default vault"
@@ -157,7 +157,7 @@ def check_new_passphrase(passphrase: str) -> None:
     if len(passphrase) < PASSPHRASE_LEAST:
         raise InvalidRequest(
             f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
-            hint="use several unrelated words",
+            hint="use a passphrase of several unrelated words",
         )
 
 
@@ -199,8 +199,8 @@ def _read(path: Path) -> _File:
     except FileNotFoundError:
         return _File()
     except OSError as error:
-        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidRequest(f"cannot read the configuration file {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # raised for bad TOML, bad UTF-8 and bad fields
         fields = " and ".join(field.name for field in msgspec.structs.fields(_File))
-        hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints valid rules"
-        raise InvalidRequest(f"{path}: {error}", hint=hint) from None
+        hint = f"the file may have {fields}; `strongroom route --write-default --out -` prints valid rules"
+        raise InvalidRequest(f"the configuration file {path} is invalid: {error}", hint=hint) from None

@@ -45,7 +45,7 @@ class DataClass(StrEnum):
 
 
 class Kind(StrEnum):
-    """The kind of a line."""
+    """The kinds of lines, such as a fact or a note."""
 
     TURN = "turn"
     FACT = "fact"

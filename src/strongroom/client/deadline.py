@@ -114,7 +114,7 @@ class _PacedBackend(httpcore.SyncBackend):
                 return _PacedStream(super().connect_tcp(address, port, left, local_address, socket_options))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = failure or error
-        raise failure or httpcore.ConnectError("the name has no address")
+        raise failure or httpcore.ConnectError("the host name has no address")
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None

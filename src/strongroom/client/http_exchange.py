@@ -73,7 +73,7 @@ class ExchangeFailure:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Sends calls to one server. Thread-safe."""
+    """Sends calls to one server, each call once. Thread-safe."""
 
     address: Address
     clock: Callable[[], float]

@@ -55,7 +55,9 @@ class Address:
     def _of_socket(cls, url: str) -> Address:
         path = url.removeprefix(_UNIX)
         if not path.startswith("/"):
-            raise InvalidRequest("a unix socket needs its absolute path", hint="unix:///run/strongroom/socket")
+            raise InvalidRequest(
+                "the address of a unix socket must have its absolute path", hint="write unix:///run/strongroom/socket"
+            )
         return cls("http://localhost", url, path)
 
     def transport_maker(self, ca_file: str | os.PathLike[str] | None, tls: ssl.SSLContext | None) -> Transport:
@@ -94,9 +96,9 @@ def _parsed(url: str) -> httpx.URL:
 def _check_path(parts: list[str]) -> None:
     """Refuse an address that includes the path of a single route, because every call appends its own path."""
     if parts[-1:] == ["mcp"]:
-        raise InvalidRequest("this is not the address of a server", hint="leave out /mcp: that is for MCP clients")
+        raise InvalidRequest("this is not the address of a server", hint="leave out /mcp, which is for MCP clients")
     if "v1" in parts:
-        raise InvalidRequest("this is not the address of a server", hint="leave out /v1 and what follows it")
+        raise InvalidRequest("this is not the address of a server", hint="leave out /v1 and everything after it")
 
 
 def _is_loopback(host: str) -> bool:

@@ -73,7 +73,7 @@ def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
 
 def _derive(key: bytes, salt: bytes, ctx: bytes) -> tuple[AESGCM, bytes, bytes]:
     if len(key) != KEY_SIZE or len(salt) != SALT_SIZE:
-        raise ValueError("key must be 32 bytes and salt 24")
+        raise ValueError("the key must have 32 bytes, and the salt 24 bytes")
     keyed = key.keyed if isinstance(key, Key) else HmacState(key, sha512)
     made = keyed.expand(_INFO + salt + ctx, _EXPANDED)
     return AESGCM(made[:KEY_SIZE]), made[KEY_SIZE:-_COMMITMENT], made[-_COMMITMENT:]

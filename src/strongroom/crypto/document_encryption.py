@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(StoredDocument).decode
 def seal_document(
     document: StoredDocument, locator: str, place: LinePlace, epoch: int, key: bytes, salt: bytes
 ) -> bytes:
-    """Seal a document for the object that `locator` names."""
+    """Seal a document. It opens only in the object with the pseudonym `locator`."""
     return seal_padded(_encode(document), place.context(_KIND, locator, epoch), epoch, key, salt)
 
 

@@ -103,7 +103,9 @@ def _read(opened: bytes) -> Bundle:
         raise InvalidRequest("the sealed content is not a bundle") from None
     check_unique_keys(opened)
     if bundle.v != _VERSION:
-        raise InvalidRequest("the bundle has an unknown version", hint="install a newer strongroom at the vault")
+        raise InvalidRequest(
+            "the bundle has an unknown version", hint="install a newer strongroom where the vault is opened"
+        )
     return bundle
 
 

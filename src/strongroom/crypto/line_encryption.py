@@ -97,7 +97,7 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
     if line.id != line_id or line.namespace != place.namespace:
         raise Tampered("a line contains another id or namespace than those under which it is stored")
     if (line.details is None) != (version == VERSION):
-        raise Tampered("a line's version does not fit its fields")
+        raise Tampered("a stored line has details, but the version of a line without details, or the reverse")
     if line.kind == Kind.DOCUMENT or (line.details is not None and line.details.document):
         raise Tampered("a stored line claims to be a document")
     if line.details is not None and not CRITICAL.issuperset(line.details.critical):
@@ -137,13 +137,13 @@ def open_page(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, byt
 
 
 def seal_record(record: msgspec.Struct, name: str, vault_id: str, key: bytes, salt: bytes) -> bytes:
-    """Seal one of the vault's own records (namespaces, caps, revocations) for the object `name`."""
+    """Seal one of the vault's own records (namespaces, caps, revocations). It opens only in the object `name`."""
     return seal_padded(_encode(record), _record_context(name, vault_id), 0, key, salt)
 
 
 def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[T]) -> T:
     if sealed_epoch(sealed) != 0:
-        raise Tampered("a record names a key epoch, but records have none")
+        raise Tampered("a sealed record names the number of a key, which records do not have")
     plain = open_padded(sealed, _record_context(name, vault_id), key)
     try:
         return msgspec.json.decode(plain, type=kind)
@@ -179,5 +179,5 @@ def seal_padded(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes, v
 def open_padded(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
     """Open a sealed object, and return its padded plaintext. Raises Tampered if it does not open."""
     if key is None:
-        raise Tampered("a sealed object names a key epoch that this namespace does not have")
+        raise Tampered("a sealed object names a key that its namespace does not have")
     return chunked_aead.unseal(key, sealed[_HEADER:], ctx)

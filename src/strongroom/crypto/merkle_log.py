@@ -52,13 +52,13 @@ class Range:
         self.size = size
         self.peaks = list(peaks)
         if len(self.peaks) != size.bit_count():
-            raise Tampered("a tree head does not fit its size")
+            raise Tampered("the stored hashes of the log's tree do not match its size")
 
     @classmethod
     def of(cls, size: int, packed: bytes) -> Range:
         """Rebuild a Range from its size and from the bytes that `packed` returned."""
         if len(packed) != size.bit_count() * HASH_SIZE:
-            raise Tampered("a tree head does not fit its size")
+            raise Tampered("the stored hashes of the log's tree do not match its size")
         return cls(size, [packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)])
 
     def append(self, leaf: bytes) -> None:
@@ -111,7 +111,7 @@ def _split(size: int) -> int:
 def inclusion_proof(read: ReadRange, index: int, size: int) -> list[bytes]:
     """The proof that leaf `index` is among the first `size` leaves (RFC 6962 2.1.1): sibling hashes, lowest first."""
     if not 0 <= index < size:
-        raise ValueError("index outside the tree")
+        raise ValueError("the index of the leaf is outside the tree")
     path: list[bytes] = []
     low, high = 0, size
     while high - low > 1:

@@ -43,7 +43,7 @@ def lock(data: bytes, passphrase: str) -> bytes:
     if len(passphrase) < PASSPHRASE_LEAST:
         raise InvalidRequest(
             f"the passphrase is too short: it needs at least {PASSPHRASE_LEAST} characters",
-            hint="use several unrelated words",
+            hint="use a passphrase of several unrelated words",
         )
     import pyrage  # type: ignore[import-untyped]
 
@@ -66,7 +66,7 @@ def unlock(data: bytes, passphrase: str) -> bytes:
     if not _is_ours(binary):
         raise InvalidRequest(
             "this is not a file that strongroom locked",
-            hint=f"it must be an age file with one passphrase and scrypt work of 1 to {WORK_LIMIT}",
+            hint=f"the file must be an age file with one passphrase and scrypt work of 1 to {WORK_LIMIT}",
         )
     import pyrage
 
@@ -103,7 +103,7 @@ def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
     if said.startswith("Excessive work"):
         return InvalidRequest(
             "this machine is too slow or too busy to open the file",
-            hint="try again when it is less busy, or on a faster machine",
+            hint="try again when this machine is less busy, or use a faster machine",
         )
     return _damaged()
 

@@ -67,11 +67,11 @@ class Keeping(Protocol):
     """
 
     def readings(self, lines: Sequence[Line]) -> bytes:
-        """The data that `add_read` needs to add these lines without reading their texts again."""
+        """The index data of these lines. `add_read` uses it to add the lines without reading their texts again."""
 
 
 class Engine(Protocol):
-    """Ranks lines."""
+    """Makes indexes of lines, and ranks the lines in them for a query."""
 
     def index(self) -> Index:
         """An empty index for the lines of one actor's namespace."""

@@ -28,7 +28,7 @@ class RecencyIndex:
 
     @property
     def lines(self) -> list[Line]:
-        """The lines, oldest first."""
+        """All lines of the index, oldest first."""
         if not self._sorted:
             self._lines.sort(key=_newest)
             self._sorted = True

@@ -63,7 +63,7 @@ class Keyring:
         if name not in self.keys:
             raise KeyUnavailable(
                 "the keyring does not hold the root key of this vault",
-                hint="use the root.keyring from the same time as this vault or copy: every root rotation replaces it",
+                hint="use the root.keyring that was saved with this vault or copy: each root rotation replaces the file",
             )
         return self.keys[name]
 
@@ -335,7 +335,8 @@ def read_secret(path: Path) -> bytes:
         ) from None
     if status.st_uid != os.geteuid():
         raise KeyUnavailable(
-            f"the key file {path} belongs to another user", hint=f"run as that user, or chown {os.geteuid()} {path}"
+            f"the key file {path} belongs to another user",
+            hint=f"run this as that user, or run `chown {os.geteuid()} {path}`",
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise KeyUnavailable(f"other users can read the key file {path}", hint=f"chmod 600 {path}")

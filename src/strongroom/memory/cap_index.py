@@ -57,7 +57,7 @@ class CapIndex:
     # Writing.
 
     def markers(self, record: CapRecord) -> list[PutNew]:
-        """The markers to create with a new record."""
+        """The effects that create the markers of a new record."""
         return [PutNew(name, b"") for name in self._names(record)] if self._is_kept() else []
 
     def removal(self, thing: Object, record: CapRecord) -> list[Delete]:
@@ -132,7 +132,7 @@ class CapIndex:
 
 
 def is_record(name: str) -> bool:
-    """Whether a name below `vault/caps/` is that of a record, and not that of a marker."""
+    """Whether a name below `vault/caps/` is that of a cap's record, and not of an empty marker in the index."""
     return len(name) == len(CAPS) + _LINK and "/" not in name[len(CAPS) :]
 
 

@@ -43,7 +43,7 @@ def cap_records_of(state: Replica, actor: Actor, beside: Collection[str] = ()) -
 def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
     """The records of all caps that were narrowed, renewed or minted from the cap `link`.
 
-    `of` is a link of the same cap that has a record: it leads to the records in the index.
+    `of` is a link of this cap, or of a cap before it, that has a record. The index finds the other records by it.
     """
     family = state.cap_index.family(of) if state.cap_index.is_made() else None
     return [one for _, one in (cap_records(state) if family is None else family) if link in one.parents]

@@ -38,7 +38,7 @@ class Loading(NamedTuple):
     patience: float | None = None
 
     def begin_in_background(self) -> None:
-        """Leave the loads to the loader's threads."""
+        """Leave the loads to the threads of the line cache, and do not wait."""
         for load in self.loads:
             self.shelves.load_in_background(load)
 

@@ -61,7 +61,7 @@ class PagePlaces:
         ]
 
     def used(self) -> list[Object]:
-        """The places that are claimed or filled now."""
+        """The places that are claimed for a page or filled with a page now."""
         return [place for place in self.known() if place.body is not None]
 
     def remove(self, place: Object) -> None:

@@ -31,7 +31,7 @@ HELD = 1024
 """Maximum number of pairs that are tracked at once, of first refusals written in a minute, and of sums in RAM."""
 
 NAMED = 256
-"""Maximum number of namespaces that one sum names."""
+"""Maximum number of namespaces that one sum (an entry for many refusals) names."""
 
 OTHERS = " and others"
 """The end of the `detail` field in a sum that stands for more caps, actors or namespaces than it can name."""
@@ -110,7 +110,7 @@ class RefusalLog:
             return windows + sum(entry.count for entry in self._ready)
 
     def take(self, entry: Entry) -> list[Entry]:
-        """The entries to write now: the entry of this refusal, if it is not only counted, and the sums that are due."""
+        """The entries to write now: the entry of this refusal, or none if it is only counted, and sums that are due."""
         if entry.decision != Decision.DENY:
             return [entry]
         with self._guard:
@@ -137,7 +137,7 @@ class RefusalLog:
             return self._told(now, len(self._ready))
 
     def restore(self, sums: Iterable[Entry]) -> None:
-        """Put back sums that could not be written."""
+        """Put back sums (entries for counted refusals) that could not be written to the log."""
         with self._guard:
             self._ready.extendleft(reversed(list(sums)))
             self.due = 0

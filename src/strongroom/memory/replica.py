@@ -41,13 +41,13 @@ _PAGE = 1000
 
 
 class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Caps of an actor issued before this second are void."""
+    """The stored record that makes caps of an actor void: those issued before the second `not_before`."""
 
     not_before: int
 
 
 class Replica:
-    """One open vault in one process. Thread-safe."""
+    """The state of one open vault in one process. Thread-safe."""
 
     def __init__(
         self,

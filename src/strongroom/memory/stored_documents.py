@@ -30,7 +30,7 @@ from strongroom.model import (
 from strongroom.store import Effect, Object, PutNew, Swap, Version
 
 _TOGETHER = 32
-"""How many documents a load opens at a time."""
+"""How many documents are opened at a time when a namespace is loaded."""
 
 
 class DocumentSlot(NamedTuple):

@@ -43,7 +43,7 @@ class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decoded(cls, stored: Object | None) -> VaultFormatRecord:
-        """Decode the stored record. Raises `Tampered`, or `VaultFormat` for a vault of a newer version."""
+        """Decode the stored record. Raises `Tampered` if it is damaged, and `VaultFormat` if the vault is too new."""
         try:
             record = msgspec.json.decode((stored and stored.body) or b"", type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,7 +97,7 @@ class VaultRecords:
         return self._ring
 
     def use_ring(self, ring: Keyring) -> None:
-        """Use a keyring that this process has just written."""
+        """Use this keyring from now on. Called when this process has just written it."""
         self._ring = ring
 
     def load_secrets(self) -> None:

@@ -74,7 +74,7 @@ def week(today: int, offset: int = 0) -> Days:
 
 
 def part(of: Days, which: str) -> Days:
-    """The early, middle or late third of a range."""
+    """The early, middle or late third of a range of days."""
     length = of[1] - of[0] + 1
     third = max(1, length // 3)
     if which == "early":

@@ -13,9 +13,9 @@ from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import FUTURE, OPEN, PAST, Moment
 
 RECENT = 30
-"""Days that "recently" looks back, in questions only."""
+"""How many days before today "recently" means. The word has no meaning in lines, only in questions."""
 AHEAD = 60
-"""Days that "upcoming" and "my next appointment" look ahead, in questions only."""
+"""How many days after today "upcoming" and "my next appointment" mean. They have no meaning in lines."""
 
 _DAY_NAMES = "mon tue wed thu fri sat sun"
 _WEEKDAYS = {name: at for at, name in enumerate(_DAY_NAMES.split())}
@@ -42,7 +42,7 @@ _COUNTS = {word: (at, at) for at, word in enumerate(_NUMBERS.split())} | {
 }
 """The smallest and the largest number that a number word may mean."""
 _SLACK = {"day": 0, "night": 0, "week": 2, "fortnight": 2, "month": 7, "year": 183}
-"""Tolerance in days on either side, because people do not count distant days exactly."""
+"""The tolerance for each unit, in days on either side, because people do not count distant days exactly."""
 _OFFSETS = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1, "following": 1}
 
 _WEEKDAY = (

@@ -14,7 +14,7 @@ from strongroom.engines.dates.day_arithmetic import Days
 from strongroom.engines.dates.moment import Moment
 
 Meaning = Callable[[re.Match[str], Moment], list[Days]]
-"""Returns the days that a match means."""
+"""A function that returns the days that a match of a pattern means."""
 Rule = tuple[str, str, Meaning]
 """The words with which a mention may begin, its pattern in the lower-case text, and the function for its meaning."""
 Found = tuple[int, int, list[Days]]
@@ -31,7 +31,7 @@ class Grammar:
     """A table of rules. If several rules match at one place, the earlier rule wins."""
 
     def __init__(self, words: str, rules: Sequence[Rule]) -> None:
-        """`words` is the pattern of one word."""
+        """`words` is the regular expression that finds words in a text. Rules are tried at these words."""
         self._words = re.compile(words)
         chosen: dict[str, list[int]] = defaultdict(list)
         for number, (firsts, _, _) in enumerate(rules):

@@ -23,7 +23,7 @@ _ABOUT_RECALL = frozenset(
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A query, parsed."""
+    """A parsed question: its words, the days that it means, and the kind of answer that it asks for."""
 
     words: tuple[str, ...]
     """Each word of the query once, without the words that name a time."""

@@ -56,17 +56,17 @@ def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
 
 
 def says_when(marks: int, question: Question) -> float:
-    """The query asks when, and the line contains a time."""
+    """The query asks for a time, and the line contains a time."""
     return float(question.asks_when and marks & line_features.DATED != 0)
 
 
 def says_how_many(marks: int, question: Question) -> float:
-    """The query asks how many, and the line contains a number."""
+    """The query asks for a number, and the line contains a number."""
     return float(question.asks_how_many and marks & line_features.COUNTS != 0)
 
 
 def says_name(marks: int, question: Question) -> float:
-    """The query asks who or where, and the line contains names."""
+    """The query asks for a person or a place, and the line contains names."""
     if not question.asks_name:
         return 0.0
     return 2.0 if marks & line_features.MORE_NAMES else float(marks & line_features.ONE_NAME != 0)

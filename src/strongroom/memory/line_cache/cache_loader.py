@@ -136,7 +136,7 @@ class Loader:
         self._has_room = has_room
         self._changed = threading.Condition()
         self._loads: dict[Load, None] = {}
-        """Every load that was added and has not ended, oldest first."""
+        """The loads that were added and have not ended, oldest first."""
         self._waiting: OrderedDict[str, deque[Load]] = OrderedDict()
         """The loads that no thread is advancing now, by actor. The first actor is the next one to be served."""
         self._is_closed = False

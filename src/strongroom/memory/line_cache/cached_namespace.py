@@ -215,7 +215,7 @@ class IndexedLines:
             raise error
 
     def index_of(self, condition: Condition, make: Callable[[], Index]) -> Index:
-        """The index over the lines that meet a condition. The lock is held, and `make_ready` was called."""
+        """The engine's index of only those lines that meet a condition. The lock is held, after `make_ready`."""
         return self.filtered.index(condition, self.lines, self._unreadable, make, self._revision)
 
     def _measure(self) -> None:
@@ -287,7 +287,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
     def take_in(self) -> None:
         """Apply the posted changes. The lock is held.
 
-        A line that cannot be read now stays posted, and the error is raised.
+        If a changed line cannot be read now, its change stays posted, and the error is raised.
         """
         while self._posted:
             change = self._posted[0]
@@ -412,7 +412,7 @@ class CachedNamespace(IndexedLines, PostedChanges):
 
 
 def _size(line: Line) -> int:
-    """The approximate size of a line in RAM."""
+    """The approximate size of a line in RAM, in bytes."""
     more = 0 if line.details is None else _DETAILS + _PER_BYTE * len(msgspec.json.encode(line.details))
     return more + getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
 

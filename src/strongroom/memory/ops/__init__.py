@@ -1,1 +1,1 @@
-"""The operations of a memory, one module each: admit, prepare, commit, answer."""
+"""The operations of a memory, one module for each. An operation asks the gate, prepares effects, and commits them."""

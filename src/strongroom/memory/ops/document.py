@@ -358,7 +358,7 @@ def _ask(op: Op, namespace: str | None) -> Ask:
 def _one(grant: Grant) -> Namespace:
     if len(grant.namespaces) != 1:
         covered = ", ".join(sorted(grant.allowed)) or "none"
-        raise InvalidRequest("this call is for one namespace: name it", hint=f"the cap covers {covered}")
+        raise InvalidRequest("the call must name one namespace", hint=f"the cap covers {covered}")
     return next(iter(grant.namespaces))
 
 

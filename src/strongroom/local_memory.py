@@ -52,7 +52,7 @@ def local(path: str | os.PathLike[str] | None = None) -> Memory:
 
 
 class OwnerTransport:
-    """Carries out calls in an open vault under the owner's cap, narrowed to `OPS`. A void cap is renewed first."""
+    """Carries out calls in an open vault under the owner's cap, narrowed to `OPS`. If the cap is void, renews it."""
 
     def __init__(self, vault: Vault, owner: OwnerCap) -> None:
         self._vault = vault

@@ -43,7 +43,7 @@ PADDED = (
 
 VERSION = 1
 DETAILED = 2
-"""The version of a line with details, and of a page with such lines. Programs that know only version 1 refuse both."""
+"""The version of a line with details, and of a page with such lines. Older programs refuse these."""
 
 CRITICAL = frozenset({"expires", "replaces"})
 """The members of a line's details that change the meaning of the line, as far as this version understands them."""

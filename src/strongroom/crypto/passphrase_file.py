@@ -17,7 +17,7 @@ PASSPHRASE_LEAST = 8
 """Minimum length of a passphrase in characters. Anyone who has an archive can try passphrases without limit."""
 
 WORK_LIMIT = 21
-"""The most scrypt work that is accepted in a file, as a power of two. This needs 2 GiB of memory and some seconds."""
+"""Maximum scrypt work that a file may need, as a power of two: 2^21 needs 2 GiB of memory and some seconds."""
 
 _BEGIN, _END = b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----END AGE ENCRYPTED FILE-----"
 _MAGIC = (b"age-encryption.org/", _BEGIN)

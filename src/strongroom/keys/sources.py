@@ -63,7 +63,7 @@ class Keyring:
         if name not in self.keys:
             raise KeyUnavailable(
                 "the keyring does not hold the root key of this vault",
-                hint="use the root.keyring that was saved with this vault or copy: each root rotation replaces the file",
+                hint="use the root.keyring that was saved with this vault or copy: each root rotation replaces it",
             )
         return self.keys[name]
 

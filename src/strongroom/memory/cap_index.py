@@ -51,7 +51,10 @@ class CapIndex:
         return isinstance(self._store, FleetStore) and self._store.get(INDEXED) is not None
 
     def _is_kept(self) -> bool:
-        """Whether records get markers. In a file they do only if the vault came from a bucket and may go back."""
+        """Whether new records get markers for the index.
+
+        In a vault in a file, they get markers only if the vault came from a bucket, because it may go back there.
+        """
         return isinstance(self._store, FleetStore) or self._store.get(INDEXED) is not None
 
     # Writing.

@@ -75,7 +75,7 @@ def is_over(state: Replica, record: CapRecord, now: Millis) -> bool:
 def standing_effects(
     state: Replica, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
 ) -> list[Effect]:
-    """The effects that make every cap of an actor void that was issued up to now.
+    """The effects that make void every cap of an actor that was issued up to now.
 
     `records` are the records of caps, if the caller has read them already. A cap whose time of issue is in the future
     comes from a worker with a fast clock. Such a cap is revoked by its link, even if it covers more actors, because
@@ -93,7 +93,7 @@ def standing_effects(
 
 
 def _standing_effect(state: Replica, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
-    """The effect that makes every cap of an actor void that was issued up to now, or up to the latest of `issued`.
+    """The effect that makes void every cap of an actor that was issued up to now, or up to the latest of `issued`.
 
     `locator` is the pseudonym of the actor in the store.
     """

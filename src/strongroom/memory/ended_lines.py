@@ -20,7 +20,7 @@ from strongroom.model import Kind, Line, LineId, Millis
 from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Expect, Lost
 
 UNCONFIRMED = 3_600_000
-"""How many milliseconds after it was written a replacement that has not taken effect is given up (one hour).
+"""A replacement that has not taken effect is given up after this many milliseconds (one hour).
 
 No commit takes nearly as long.
 """

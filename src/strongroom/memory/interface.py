@@ -173,8 +173,8 @@ class Memory(DocumentMethods):
         """List lines that meet every filter (the filters of `get`), in the order of their ids. Returns one page.
 
         For the next page, pass the `next` of this page as `after`. With `texts`, the page has the texts of the lines,
-        and they count as read. The cap must then allow `get` too, and a page has at most 1 MiB of text and at most
-        `max_k` lines, if the cap limits `max_k`.
+        and they count as read: the cap must allow `get` too. Such a page has at most 1 MiB of text, and at most as many
+        lines as the cap allows in one call (`max_k`).
         """
         call = api.List(
             namespaces=_names(namespaces),

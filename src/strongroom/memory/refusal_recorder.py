@@ -103,10 +103,10 @@ class RefusalRecorder:
             raise
 
     def hopeless(self, token: str) -> StrongroomError | None:
-        """The refusal of a token that cannot be valid whatever a distant store holds, so that it costs no read.
+        """The refusal of a token that is invalid whatever the store holds, so that no read of the store is needed.
 
-        Returns None if the store must be read. This includes a token of an unknown issuer, because the issuer key may
-        be a new one.
+        Returns None if the store must be read first. This is so for a token of an unknown issuer too, because the
+        vault may have a new issuer key.
         """
         if self._state.gate.known(token) is not None:
             return None

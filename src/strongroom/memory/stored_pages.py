@@ -29,7 +29,7 @@ from strongroom.store import Object, Version
 
 PAGE_LINES = 1024
 LOOSE_LIMIT = 256
-"""How many lines must be in no page before a new page is written. Fewer lines are opened one by one."""
+"""A new page is written if at least this many lines are in no page. Fewer lines are opened one by one."""
 
 _FEW = 16
 PAGE_TEXT = 128 * 1024

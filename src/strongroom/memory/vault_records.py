@@ -35,7 +35,7 @@ FORMATS = (1, 2)
 
 
 class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The vault's only unencrypted object: the number of its format, and its id, by which its keys are found."""
+    """The vault's only unencrypted object: it has the number of the vault's format, and the vault's id."""
 
     v: int
     vault: str

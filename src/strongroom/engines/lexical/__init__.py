@@ -76,9 +76,9 @@ def _left_out(
     without: frozenset[LineId],
     found: Sequence[Ranked],
 ) -> list[Ranked]:
-    """The best lines among those that a first search skipped, for when excluded lines leave too few results.
+    """The best lines among the lines that the first search skipped. Used if excluded lines leave too few results.
 
-    A first search skips lines with only common words if enough lines contain a rarer word.
+    The first search skips lines with only common words, if enough lines contain a rarer word.
     """
     without = without.union([one.line.id for one in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))

@@ -17,9 +17,9 @@ from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
-"""The flags of a line, one bit each, called its marks. ONE_NAME and MORE_NAMES count its capitalised words.
+"""The flags of a line, one bit each, which are called its marks.
 
-A capitalised word at the beginning of a sentence is not counted.
+ONE_NAME and MORE_NAMES say that the line has one or several names: capitalised words inside a sentence.
 """
 
 SORTS = 1 << 7

@@ -21,16 +21,16 @@ from strongroom.engines.lexical.query import Question
 from strongroom.model import Millis
 
 NEAR = 3
-"""How many days before or after the days asked for a line's days may be, to be still considered."""
+"""A line is still considered if its days are at most this many days before or after the days asked for."""
 
 ENOUGH = 1000
 """Once this many lines contain the rarer words of a question, lines with only its commoner words are left out."""
 
 SURELY = 200
-"""The least value that replaces `ENOUGH` for few lines, where otherwise a twentieth of the lines is enough."""
+"""If there are few lines, a twentieth of their number replaces `ENOUGH`, but never less than this number."""
 
 THEN = 1000
-"""How many of the lines written on the days asked for count without any word of the question: the newest ones."""
+"""Maximum number of lines that count only because they were written on the days asked for. The newest ones count."""
 
 WRITTEN_THEN = 0.9
 """The weight of a line written on the days asked for, relative to a line that mentions these days."""
@@ -39,7 +39,7 @@ NEARLY = 0.3
 """The weight of a line that mentions a day next to the days asked for. The weight falls with the distance."""
 
 MOST_WORDS = 100
-"""How many words of a query count at most: the rarest ones.
+"""Maximum number of words of a query that count. In a longer query, the commonest words are left out.
 
 Real questions have fewer words, and each word costs a lookup.
 """

@@ -23,7 +23,7 @@ VERSION = f"2/{version('PyStemmer')}"
 """The version of these rules and of the stemmer. Stored words of another version are not used."""
 
 WHOLE_LIMIT = 80
-"""A run of more characters without a space, such as a data URL or a key, is matched by its parts only."""
+"""Maximum length of a word that is matched as a whole. A longer one, such as a data URL, is matched by its parts."""
 
 _UNSPACED = f"{UNSPACED}\U00020000-\U0003134f"
 _RUNS = re.compile(f"[{_UNSPACED}]+|[^\\s{_UNSPACED}]+")
@@ -82,7 +82,7 @@ def _words_of(run: str) -> Iterable[str]:
 
 
 def _folded(text: str) -> str:
-    """The text without accents, and with normal characters for full-width ones, so that "cafe" finds "café"."""
+    """The text without accents (so that "cafe" finds "café") and with full-width characters replaced by normal ones."""
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFKC", bare).replace("’", "'")
 

@@ -204,7 +204,7 @@ class LineCache(ShelfTable):
         self._unsettled: dict[str, CachedNamespace] = {}
         """The cached namespaces with changes that are not applied yet, or lines that are not indexed yet."""
         self._shrunk: set[str] = set()
-        """The prefixes of the `_unsettled` ones that still hold a forgotten line."""
+        """The prefixes of the cached namespaces in `_unsettled` that still hold a forgotten line."""
         self.has_put_off = False
         """Whether `let_go` has any work to do."""
 

@@ -95,7 +95,7 @@ class PostedChanges:
     def __init__(self) -> None:
         self._posted: deque[PostedChange] = deque()
         self._posted_bytes, self._posted_reading = 0, 0
-        """The totals of all posted changes, written by the posting thread only. `take_in` writes those of `_taken`."""
+        """The totals of all posted changes. Only the thread that posts writes these; `take_in` writes the next two."""
         self._taken_bytes, self._taken_reading = 0, 0
 
     @property
@@ -207,7 +207,7 @@ class IndexedLines:
         return bool(self._unread)
 
     def make_ready(self) -> None:
-        """Add all new lines to the index. Raises, once, an error of the engine for a line. The lock is held."""
+        """Add all new lines to the index. If the engine raised an error, raise it here, once. The lock is held."""
         if self._unread:
             self.read()
         if self._unheard is not None:

@@ -35,7 +35,7 @@ from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
-"""The most lines, and roughly the most characters, that one commit forgets. A commit blocks all others meanwhile."""
+"""Maximum number of lines, and roughly of characters, that one commit forgets: a commit blocks all other commits."""
 _RECORDS = 128
 """Maximum number of cap records that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]

@@ -45,7 +45,7 @@ def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> N
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading. A pipe, a device or a directory raises OSError, and a pipe does not block."""
+    """Open a regular file for reading. For a pipe, a device or a directory, raises OSError and never blocks."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):

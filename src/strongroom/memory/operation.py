@@ -20,8 +20,8 @@ T = TypeVar("T")
 class SlowStep(NamedTuple):
     """Yielded before slow work, and between the parts of slow work, so that other operations need not wait.
 
-    `actor` is the actor whose memory it is, once the gate has admitted the request. A server shares its threads fairly
-    between actors.
+    `actor` is the actor of the request, once the gate has admitted the request. With it, a server shares its threads
+    fairly between actors.
     """
 
     actor: str = ""

@@ -55,7 +55,7 @@ class _Bound:
         self._taken = 0
 
     def takes(self, now: Millis) -> bool:
-        """Count one entry. Returns False if this exceeds the limit."""
+        """Count one more entry in the present span of time. Returns False if the limit is exceeded."""
         if now // self._span != self._current:
             self._current, self._taken = now // self._span, 0
         self._taken += 1

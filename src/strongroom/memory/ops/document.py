@@ -84,7 +84,7 @@ def _history(
 
 
 def write_document(clerk: DecisionRecorder, caller: Caller, call: api.WriteDocument) -> Operation[Document]:
-    """Write a document if its present version is `version`. It is "" for a document that does not exist yet."""
+    """Write a document if its present version is `version`, which is "" for a document that does not exist yet."""
     ask = _ask(Op.PUT, call.namespace)
     if isinstance(call.text, str) and len(call.text) > _LARGE:
         yield SlowStep((yield from clerk.admit(caller, ask)).actor)

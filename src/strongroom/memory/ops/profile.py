@@ -60,7 +60,7 @@ def _profile(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation
 
 
 def set_profile(clerk: DecisionRecorder, caller: Caller, call: api.WriteProfile) -> Operation[Profile]:
-    """Write the profile of one namespace if its present version is `version`. It is "" if there is no profile yet."""
+    """Write the profile of a namespace if its present version is `version`, which is "" if there is no profile yet."""
     for _ in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, _ask(call.namespace))
         written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call, since))

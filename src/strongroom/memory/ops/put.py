@@ -84,8 +84,8 @@ def _attempt(
 ) -> Operation[api.Receipts | list[NewLine]]:
     """Write lines. If another process changed something meanwhile, returns the lines for another try.
 
-    The first try does not check whether the ids are free: usually they are, and otherwise the commit fails. The first
-    try also refuses nothing if it uses cached data: the cap may be revoked, which is the reason to give first.
+    The first try does not check whether the ids are free: usually they are, and otherwise the commit fails. If the
+    first try uses cached data, it refuses nothing: the cap may be revoked since, and then this must be the reason.
     """
     try:
         drafts = _drafts(clerk, grant, lines, size, caller.source)
@@ -245,7 +245,7 @@ def _same(line: Line, draft: Draft) -> bool:
 
 
 def _as_put(details: LineDetails | None) -> LineDetails | None:
-    """The details of a stored line as a put gives them: without `replaces`, which a put does not have."""
+    """The details of a stored line without `replaces`, to compare them with the details of a repeated put."""
     if details is None or details.replaces is None:
         return details
     critical = tuple([name for name in details.critical if name != "replaces"])

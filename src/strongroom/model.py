@@ -308,7 +308,7 @@ def clean_tags(tags: Collection[str]) -> tuple[str, ...]:
 
 
 def clean_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a JSON object, and return a copy. One that is too large or too deep, or not valid as JSON, is refused."""
+    """Check a JSON object, and return a copy. Refuses an object that is too large or too deep, or not valid as JSON."""
     if not isinstance(meta, Mapping):
         raise InvalidRequest("meta must be a JSON object")
     copy: dict[str, Any] = _clean_value(meta, META_DEPTH)

@@ -27,7 +27,7 @@ _SAME = (
 
 
 class CapHolder:
-    """A cap, and the time in which to renew it. The repr does not show the cap."""
+    """A cap, and the period in which it should be renewed. The repr does not show the cap."""
 
     __slots__ = ("_ends", "_gap", "_next", "token")
 

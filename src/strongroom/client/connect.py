@@ -50,7 +50,7 @@ def connect(
 
     `timeout` is the maximum time of a call in seconds, including repeated attempts. The `patience` of a get is added to
     this time. `retries` is how often a call is sent again after a failure that may pass, if the call can be repeated
-    without harm. If all attempts fail, ServerUnavailable is raised.
+    without harm. If all attempts fail, an error such as ServerUnavailable is raised.
 
     A cap that allows `renew` and was not narrowed is renewed in the last fifth of its life. The memory then uses the
     new cap, and passes it to `on_renew`, which should store it. A renewal that fails is tried again later. If you

@@ -25,7 +25,7 @@ from strongroom.client.validate_answer import is_sound
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Maximum size of an answer, in bytes. Of a larger answer no more is read."""
+"""Maximum size of an answer, in bytes. A larger answer is not read to its end, and counts as a failure."""
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})

@@ -82,7 +82,7 @@ class HttpTransport:
         self._connections.close()
 
     def with_cap(self, token: str) -> HttpTransport:
-        """A transport to the same server under another cap, over the same connections. It does not renew this cap."""
+        """A transport to the same server under another cap, over the same connections. That cap is not renewed."""
         door = copy(self)
         # Each cap counts its own ids: a counter shared by two actors would show one actor how much the other puts.
         door._held, door._local, door._renew, door._on_renew = CapHolder(token), _Local(), False, None

@@ -1,0 +1,56 @@
+"""The recall sets with a form of their own are as bench/sets/README.md describes them; nothing is recalled here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from bench.evaldata import SETS
+
+pytestmark = pytest.mark.requirement("recall-bench")
+
+
+def _read(name: str) -> dict[str, Any]:
+    return dict(json.loads((SETS / f"{name}.json").read_bytes()))
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    assert moment.utcoffset() == timedelta(), f"{text} is not in UTC"
+    return moment
+
+
+def _check_lines(lines: Sequence[Mapping[str, str]], now: str) -> None:
+    """Lines are complete, in order of time, told before `now`, and each is told once."""
+    times = [_moment(line["time"]) for line in lines]
+    assert times == sorted(times)
+    assert times[-1] < _moment(now)
+    assert {line["author"] for line in lines} == {"user", "assistant"}
+    assert all(line["session"] and line["text"].strip() == line["text"] != "" for line in lines)
+    assert len({line["text"] for line in lines}) == len(lines)
+
+
+def _check_unique(rows: Sequence[Mapping[str, Any]]) -> None:
+    ids = [row["id"] for row in rows]
+    assert len(set(ids)) == len(ids)
+
+
+def test_changed_facts_are_sixty_of_four_kinds() -> None:
+    cases = _read("changed_facts")["cases"]
+    _check_unique(cases)
+    assert Counter(case["kind"] for case in cases) == {"plain": 20, "corrected": 20, "loose": 10, "other": 10}
+
+
+def test_changed_facts_name_lines_of_the_user_in_the_order_of_their_kind() -> None:
+    for case in _read("changed_facts")["cases"]:
+        lines, old, new = case["lines"], case["old"], case["new"]
+        assert 6 <= len(lines) <= 14, case["id"]
+        _check_lines(lines, case["now"])
+        assert old, case["id"]
+        assert {lines[at]["author"] for at in (*old, new)} == {"user"}, case["id"]
+        earlier = new < min(old) if case["kind"] == "other" else max(old) < new
+        assert earlier, case["id"]

@@ -54,3 +54,29 @@ def test_changed_facts_name_lines_of_the_user_in_the_order_of_their_kind() -> No
         assert {lines[at]["author"] for at in (*old, new)} == {"user"}, case["id"]
         earlier = new < min(old) if case["kind"] == "other" else max(old) < new
         assert earlier, case["id"]
+
+
+def test_standing_instructions_are_ten_in_each_of_six_histories() -> None:
+    histories = _read("standing")["histories"]
+    _check_unique(histories)
+    _check_unique([line for history in histories for line in history["lines"]])
+    assert len(histories) == 6
+    for history in histories:
+        spoken = {line["id"] for line in history["lines"] if line["author"] == "user"}
+        assert len(set(history["standing"])) == 10
+        assert set(history["general"]) <= set(history["standing"]) <= spoken
+
+
+def test_standing_cases_have_one_instruction_of_their_history() -> None:
+    read = _read("standing")
+    histories = {history["id"]: history for history in read["histories"]}
+    cases, counter = read["cases"], read["counter"]
+    _check_unique([*cases, *counter])
+    assert (len(cases), len(counter)) == (60, 30)
+    assert len({gold for case in cases for gold in case["gold"]}) == 60
+    for case in cases:
+        history, (gold,) = histories[case["history"]], case["gold"]
+        assert gold in history["standing"], case["id"]
+        assert case.get("general", False) == (gold in history["general"]), case["id"]
+    for asked in (*cases, *counter):
+        _check_lines(histories[asked["history"]]["lines"], asked["now"])

@@ -80,3 +80,41 @@ def test_standing_cases_have_one_instruction_of_their_history() -> None:
         assert case.get("general", False) == (gold in history["general"]), case["id"]
     for asked in (*cases, *counter):
         _check_lines(histories[asked["history"]]["lines"], asked["now"])
+
+
+def test_conversation_has_sixty_turns_of_six_kinds_after_a_hundred_lines() -> None:
+    read = _read("hermes_conversation")
+    stored, filler, turns = read["stored"], read["filler"], read["turns"]
+    assert (len(stored), len(filler)) == (100, 900)
+    _check_unique([*stored, *filler])
+    assert len({line["text"] for line in (*stored, *filler)}) == 1000
+    _check_unique(turns)
+    assert Counter(turn["kind"] for turn in turns) == {
+        "past": 15,
+        "here": 5,
+        "small": 10,
+        "task": 15,
+        "fact": 10,
+        "preference": 5,
+    }
+    for lines in (stored, filler):
+        _check_lines(lines, turns[0]["time"])
+    times = [_moment(turn["time"]) for turn in turns]
+    assert times == sorted(times)
+
+
+def test_conversation_turns_name_at_most_twenty_stored_lines() -> None:
+    read = _read("hermes_conversation")
+    stored = {line["id"] for line in read["stored"]}
+    told: dict[str, str] = {}
+    for turn in read["turns"]:
+        gold, fits = set(turn["gold"]), set(turn["fits"])
+        assert turn["user"], turn["id"]
+        assert turn["reply"], turn["id"]
+        assert gold <= fits <= stored, turn["id"]
+        assert bool(gold) == (turn["kind"] in {"past", "preference"}), turn["id"]
+        assert len(gold) <= 3, turn["id"]
+        assert ("told" in turn) == (turn["kind"] == "here"), turn["id"]
+        assert turn.get("told") is None or told[turn["told"]] == "fact", turn["id"]
+        told[turn["id"]] = turn["kind"]
+    assert len({line for turn in read["turns"] for line in turn["gold"]}) <= 20

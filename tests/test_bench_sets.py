@@ -118,3 +118,18 @@ def test_conversation_turns_name_at_most_twenty_stored_lines() -> None:
         assert turn.get("told") is None or told[turn["told"]] == "fact", turn["id"]
         told[turn["id"]] = turn["kind"]
     assert len({line for turn in read["turns"] for line in turn["gold"]}) <= 20
+
+
+def test_silence_has_twenty_questions_of_either_kind_in_each_pool() -> None:
+    pools = _read("silence")["pools"]
+    _check_unique(pools)
+    _check_unique([line for pool in pools for line in pool["lines"]])
+    _check_unique([question for pool in pools for question in pool["questions"]])
+    assert len(pools) == 5
+    for pool in pools:
+        lines = {line["id"] for line in pool["lines"]}
+        assert 75 <= len(lines) <= 85, pool["id"]
+        assert Counter(bool(question["gold"]) for question in pool["questions"]) == {True: 20, False: 20}
+        for question in pool["questions"]:
+            assert set(question["gold"]) <= lines, question["id"]
+            _check_lines(pool["lines"], question["now"])

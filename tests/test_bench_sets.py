@@ -133,3 +133,18 @@ def test_silence_has_twenty_questions_of_either_kind_in_each_pool() -> None:
         for question in pool["questions"]:
             assert set(question["gold"]) <= lines, question["id"]
             _check_lines(pool["lines"], question["now"])
+
+
+def test_languages_have_twelve_pairs_each_with_its_gold_in_the_pool() -> None:
+    pools = _read("languages")["pools"]
+    assert [pool["language"] for pool in pools] == ["de", "fr", "es", "it", "pt", "ru", "tr", "el", "ar", "zh"]
+    _check_unique([line for pool in pools for line in pool["lines"]])
+    _check_unique([question for pool in pools for question in pool["questions"]])
+    for pool in pools:
+        lines = {line["id"] for line in pool["lines"]}
+        assert len(lines) >= 40, pool["language"]
+        assert len({gold for question in pool["questions"] for gold in question["gold"]}) == 12
+        for question in pool["questions"]:
+            (gold,) = question["gold"]
+            assert gold in lines, question["id"]
+            _check_lines(pool["lines"], question["now"])

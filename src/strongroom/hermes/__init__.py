@@ -1,1 +1,1 @@
-"""Strongroom in Hermes: the provider, its installer, the shell hooks, and scrubbing of Hermes' history."""
+"""Strongroom in Hermes: the memory provider, its installer, the shell hooks, and the scrubbing of Hermes' history."""

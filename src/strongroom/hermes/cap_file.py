@@ -1,4 +1,4 @@
-"""The runtime's cap: its authority, and its file, which only the owner may read, outside Hermes' home."""
+"""The cap of a Hermes home: its operations, and its file outside the home, which only the owner may read."""
 
 from __future__ import annotations
 
@@ -13,38 +13,44 @@ from strongroom.private_files import make_directory, open_file, write_file
 from strongroom.vault.vault import Vault
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")
-"""Never `profile`: the text of a system prompt is the owner's to write. Never `erase`."""
+"""The operations of a home's cap. `profile` is missing because only the owner may write the text of a system prompt,
+and `erase` because it cannot be undone.
+"""
 TTL = 30 * 86_400
 WARN_BEFORE = 7 * 86_400
 RENEW_BEFORE = 10 * 86_400
-"""Renewal begins this many seconds before the end: earlier than the warning, which then means that it failed."""
+"""Seconds before a cap's end at which its renewal begins. The warning begins later, so a warning means that the renewal
+failed.
+"""
 LIMIT = 64 * 1024
-"""How many bytes of its file are read."""
+"""The maximum number of bytes that are read from a cap's file."""
 
 
 def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
-    """Mint a runtime's cap for every actor below `scope`."""
+    """Mint a home's cap, which covers every actor below `scope`."""
     label = f"hermes {scope.split('/')[1]}"[:64]
     return vault.mint(actor_scope=scope, ops=OPS, namespaces=namespaces, ttl=TTL, label=label)
 
 
 def read(path: Path, *, waits: bool = False) -> Token:
-    """The cap in a file. One that others can read is refused, because they may know it.
+    """Read the cap in a file. A file that others can read is refused, because they may know the cap.
 
-    A pipe is read only with `waits`, for a file that a person named: a hook must not hang.
+    With `waits`, the path may be a pipe, because a person named it. Otherwise a pipe is not waited for: a hook must not
+    hang.
     """
     try:
         with open(path, "rb") if waits else open_file(path) as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise KeyUnavailable(
-                    f"{path} can be read by other users",
-                    hint=f"`chmod 600 {shlex.quote(str(path))}`, and revoke that cap: `strongroom cap list` shows it",
+                    f"the cap file {path} can be read by other users",
+                    hint=f"run `chmod 600 {shlex.quote(str(path))}`, then revoke the cap: others may have read it, "
+                    "and `strongroom cap list` shows its link",
                 )
             return Token(file.read(LIMIT).decode("ascii", "replace").strip())
     except FileNotFoundError:
-        raise CapMissing("the runtime's cap is not there", hint="run `strongroom wire hermes` again") from None
+        raise CapMissing("the cap of this Hermes home is missing", hint="run `strongroom wire hermes` again") from None
     except OSError as error:
-        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot read the cap file {path}: {error.strerror}") from None
 
 
 def write(path: Path, token: str) -> None:
@@ -53,4 +59,4 @@ def write(path: Path, token: str) -> None:
         make_directory(path.parent)
         write_file(path, str(token).encode() + b"\n", new=False)
     except OSError as error:
-        raise KeyUnavailable(f"cannot write {path}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot write the cap file {path}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Hermes' homes on this machine, in Hermes' own layout: a root, and named profiles below it.
+"""Find Hermes' homes on this machine. Hermes' layout is a root and named profiles below it.
 
 The root is the default profile's home. If `HERMES_HOME` names a profile, the root is above it. Nothing is created here.
 """
@@ -32,7 +32,9 @@ class HermesHome:
 
 
 def find(home: str | None, profile: str | None, environ: Mapping[str, str], users_home: Path) -> tuple[HermesHome, ...]:
-    """The homes that a command is for: by default the one `hermes` itself would use; `all` is every profile."""
+    """Find the homes that a command is for: by default the home that `hermes` itself would use. The profile `all` gives
+    every home.
+    """
     start = Path(home).expanduser() if home else _from_environment(environ, users_home)
     one = of(start, users_home)
     if profile is None:
@@ -71,7 +73,7 @@ def _named(environ: Mapping[str, str]) -> str:
 
 
 def _active(root: HermesHome) -> HermesHome:
-    """The default profile as set by `hermes profile use`."""
+    """The home of the profile that `hermes profile use` made the default."""
     try:
         name = (root.path / _ACTIVE).read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -83,7 +85,7 @@ def _profile(root: Path, name: str) -> HermesHome:
     if name == DEFAULT:
         return HermesHome(root, DEFAULT, root)
     if not _NAME.fullmatch(name):
-        raise InvalidRequest(f"{name[:80]!r} is not a profile name", hint="`hermes profile list` shows them")
+        raise InvalidRequest(f"{name[:80]!r} is not a profile name", hint="`hermes profile list` shows the names")
     return HermesHome(root / _PROFILES / name, name, root)
 
 
@@ -93,28 +95,33 @@ def _profiles(root: Path) -> list[HermesHome]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise InvalidRequest(f"cannot read {root / _PROFILES}: {error.strerror}") from None
+        raise InvalidRequest(f"cannot read the directory {root / _PROFILES}: {error.strerror}") from None
     return [_profile(root, name) for name in names]
 
 
 def _there(home: HermesHome, *, named: bool = False) -> HermesHome:
-    """The home, if it exists and belongs to the current user. `named`: by HERMES_HOME."""
+    """Return the home if it exists and belongs to the current user; otherwise raise InvalidRequest.
+
+    `named`: the environment variable HERMES_HOME gave its path, and the error says so.
+    """
     try:
         status = home.path.stat()
         os.listdir(home.path)
     except FileNotFoundError:
-        hint = "`hermes setup` makes one, `hermes profile create NAME` one more; or name it with --home"
+        hint = "`hermes setup` makes a home, `hermes profile create NAME` another; or name a home with --home"
         by = ", which HERMES_HOME names" if named else ""
         raise InvalidRequest(f"there is no Hermes home at {home.path}{by}", hint=hint) from None
     except OSError as error:
         raise InvalidRequest(
-            f"{home.path} is not a Hermes home: {error.strerror}", hint="name it with --home"
+            f"{home.path} is not a Hermes home: {error.strerror}", hint="name the home with --home"
         ) from None
     if status.st_uid != os.geteuid():
         raise InvalidRequest(
-            f"{home.path} belongs to another user",
-            hint="run this as the user who runs Hermes: the cap and vault are theirs",
+            f"the Hermes home {home.path} belongs to another user",
+            hint="run this command as the user who runs Hermes: the cap and the vault belong to that user",
         )
     if not os.access(home.path, os.W_OK | os.X_OK):
-        raise InvalidRequest(f"you cannot write to {home.path}", hint="make it writable for its user")
+        raise InvalidRequest(
+            f"you cannot write to the Hermes home {home.path}", hint="make the home writable for its user"
+        )
     return home

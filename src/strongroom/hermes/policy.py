@@ -1,9 +1,9 @@
 """The owner's policy for one Hermes home: `strongroom.toml` in that home, written by `strongroom wire hermes`.
 
 It says where the vault, the cap and the spool are, who is who, how much is recalled, what is stored and in which
-namespace. It holds no secret, because Hermes' backups include it. It is read again whenever it changes, so an edit
-takes effect at the next turn. A fault in it is named, and the last good policy stays in use. Pure, except for
-`path_of`.
+namespace. The policy holds no secret, because Hermes' backups include it. It is read again whenever it changes, so an
+edit takes effect at the next turn. A fault in the policy is reported, and the last good policy stays in use. Pure,
+except for `path_of`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from strongroom.routing import Rules
 
 FILE = "strongroom.toml"
 GOOD = ".strongroom.last-good.toml"
-"""In the same directory: the last policy without a fault."""
+"""The file with the last policy that had no fault, in the same directory as the policy."""
 OWNER = "owner"
 """The last segment of the local owner's actor."""
 LINES_LIMIT = 20
 PHRASES_LIMIT = 256
 PHRASE_LIMIT = 64
-"""Longest phrase, in characters."""
+"""The maximum length of a phrase, in characters."""
 SENSITIVITY = ("personal", "family", "work", "travel")
 _KEYS = "correct it: the keys are in docs/hermes.md, The policy"
 _ACCOUNT = re.compile(r"[a-z0-9_.-]{1,32}:\S.{0,255}")
@@ -47,7 +47,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=7.0)]
 
 
 class Tools(StrEnum):
-    """The sets of tools for the model."""
+    """The sets of tools that the model can be given."""
 
     NONE = "none"
     FORGET = "forget"
@@ -56,7 +56,7 @@ class Tools(StrEnum):
 
 
 class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much is shown to the model, and how long it may take."""
+    """How many lines and characters are shown to the model, and how long a recall may take."""
 
     lines: _Lines = 5
     characters: _Characters = 2000
@@ -65,11 +65,11 @@ class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
     unrelated: bool = False
-    """Whether the newest lines are shown if none fits the question."""
+    """Whether the newest lines are shown if no line fits the question."""
 
 
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is stored."""
+    """Which texts are stored, with or without masked secrets, and how many bytes may wait in the spool."""
 
     turns: bool = True
     replies: bool = True
@@ -83,7 +83,9 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OffTheRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is not stored: by phrase (None: the built-in ones), by chat, by platform."""
+    """The phrases, chats and platforms that keep turns from being stored. None instead of phrases means: the built-in
+    ones.
+    """
 
     turn: tuple[str, ...] | None = None
     off: tuple[str, ...] | None = None
@@ -93,22 +95,27 @@ class OffTheRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Accounts, as `platform:id`: the owner's own, and those of other people who have several."""
+    """Which accounts belong to the same person. An account is written `platform:id`.
+
+    `me` has the owner's accounts; `aliases` has those of other people with several accounts.
+    """
 
     me: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ("irc", "raft")
-    """Platforms on which anybody may take another's id. In their direct chats there is no memory."""
+    """Platforms on which anybody may take another person's id. In direct chats there, nothing is stored or recalled."""
     aliases: dict[str, tuple[str, ...]] = {}
 
 
 class ApiServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The memory of requests without a session key: none, except if a name is given here."""
+    """Whose memory serves API requests without a session key: the actor named here. Without a name, these requests have
+    no memory.
+    """
 
     shared_as: str = ""
 
 
 class SessionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an agent's runs share sessions. With `per-session` no memory files are imported."""
+    """How the runs of an agent share sessions. With the strategy `per-session`, no memory files are imported."""
 
     strategy: Strategy = Strategy.PER_DIRECTORY
 
@@ -136,7 +143,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A checked policy. `vault` or `url` is set if the home is wired, never both."""
+    """A checked policy. For a wired home either `vault` or `url` is set, never both."""
 
     profile: str
     vault: str
@@ -146,7 +153,7 @@ class Policy:
     state: Path
     inbox: str
     namespaces: tuple[Namespace, ...]
-    """From the most sensitive to the least."""
+    """The namespaces, from the most to the least sensitive."""
     namespace: Namespace | None
     """The namespace of everything in this profile, if the owner set one."""
     tools: Tools
@@ -159,13 +166,13 @@ class Policy:
     session: SessionSettings
     chats: Mapping[str, Namespace] = field(default_factory=dict)
     rules: Rules | None = None
-    """None: the rules of the configuration file."""
+    """The policy's own routing rules. None: the rules of the configuration file are used."""
     digest: str = field(default="", compare=False)
-    """The digest of its text: another digest may be another policy."""
+    """The digest of the policy's text, by which an edit is noticed."""
 
     @property
     def scope(self) -> str:
-        """The actors of this home, as a cap names them."""
+        """The prefix of the paths of this home's actors, as a cap names it."""
         return f"{model.actor_path('hermes', self.profile)}/"
 
     @property
@@ -174,7 +181,7 @@ class Policy:
 
     @property
     def spool(self) -> Path:
-        """The directory of turns that could not be put yet, sealed."""
+        """The directory of the sealed turns that could not be stored yet."""
         return self.state / "spool"
 
 
@@ -184,7 +191,10 @@ def path_of(home: Path) -> Path:
 
 
 def read(text: str, place: str = "") -> Policy:
-    """Check a policy. An empty text is that of a home that is not wired. `place` begins the message of a fault."""
+    """Parse and check the text of a policy. An empty text is the policy of a home that is not wired.
+
+    `place` is put before the message of a fault.
+    """
     try:
         return _checked(_parsed(text), sha256(text.encode()).hexdigest()[:16])
     except InvalidRequest as error:
@@ -204,7 +214,7 @@ def _parsed(text: str) -> _File:
 
 def _checked(found: _File, digest: str) -> Policy:
     if found.vault and found.url:
-        raise InvalidRequest("both a vault and a url are named", hint="keep one of them")
+        raise InvalidRequest("the policy names both a vault and a url", hint="remove `vault` or `url` from the policy")
     if (found.vault or found.url) and not (found.cap and found.state):
         raise InvalidRequest("the policy lacks `cap` or `state`", hint="run `strongroom wire hermes` again")
     names = tuple(map(model.namespace, found.namespaces))
@@ -233,17 +243,24 @@ def _checked(found: _File, digest: str) -> Policy:
 
 
 def _reached(name: str, names: tuple[Namespace, ...], what: str) -> Namespace:
-    """A target namespace. It must be one that Hermes reaches, or all lines sent there would be lost."""
+    """Return a target namespace. It must be one that Hermes may use; otherwise all lines sent there would be lost."""
     if (found := model.namespace(name)) not in names:
-        raise InvalidRequest(f"{what}: Hermes does not reach {found}", hint=f"`namespaces` has {_listed(names)}")
+        raise InvalidRequest(
+            f"{what}: Hermes may not use the namespace {found}", hint=f"the policy's `namespaces` are {_listed(names)}"
+        )
     return found
 
 
 def _known(rules: Rules, names: tuple[Namespace, ...]) -> Rules:
-    """Check the rules' namespaces. They may be out of Hermes' reach, to leave lines out, but must not be unknown."""
+    """Check that the rules' namespaces are known.
+
+    A rule may name a namespace that Hermes may not use: its lines are then left out on purpose.
+    """
     for name in (rules.default, *(rule.namespace for rule in rules.rules)):
         if name not in names and name not in DEFAULT_NAMESPACES:
-            raise InvalidRequest(f"routing: there is no namespace {name}", hint=f"`namespaces` has {_listed(names)}")
+            raise InvalidRequest(
+                f"routing: there is no namespace {name}", hint=f"the policy's `namespaces` are {_listed(names)}"
+            )
     return rules
 
 
@@ -254,7 +271,8 @@ def _listed(names: tuple[Namespace, ...]) -> str:
 def _inbox(text: str) -> str:
     if text and not inbox.is_recipient(text):
         raise InvalidRequest(
-            "inbox: this is not a vault's public key", hint="remove that line and run `strongroom wire hermes`"
+            "inbox: the value is not a vault's public key",
+            hint="remove the `inbox` line and run `strongroom wire hermes`",
         )
     return text
 
@@ -267,29 +285,31 @@ def _phrased(said: OffTheRecord) -> OffTheRecord:
     for phrases in (said.turn or (), said.off or (), said.on or ()):
         if len(phrases) > PHRASES_LIMIT or not all(1 <= len(one.strip()) <= PHRASE_LIMIT for one in phrases):
             raise InvalidRequest(
-                "off_the_record: a phrase is too long or empty, or there are too many",
-                hint=f"at most {PHRASES_LIMIT} of a kind, of 1 to {PHRASE_LIMIT} characters each",
+                "off_the_record: a phrase is too long or empty, or there are too many phrases",
+                hint=f"write at most {PHRASES_LIMIT} phrases of a kind, of 1 to {PHRASE_LIMIT} characters each",
             )
     return said
 
 
 def _identity(people: People) -> Identity:
-    """The owner's aliases by `platform:id`, so that the same number on two platforms is two people."""
+    """Map each account to a person. Accounts keep their platform: the same number on two platforms is two people."""
     aliases = {_account(account, "people.me"): OWNER for account in people.me}
     for name, accounts in people.aliases.items():
         for account in accounts:
             if aliases.setdefault(_account(account, "people.aliases"), name) != name:
-                raise InvalidRequest(f"{account} is given to two people", hint="an account belongs to one person")
+                raise InvalidRequest(f"the account {account} is given to two people", hint="keep it for one of them")
     for account in aliases:
         if account.partition(":")[0] in people.unproven:
             raise InvalidRequest(
-                f"{account} is on a platform that proves no one's id",
-                hint="anyone can take that name there; to trust the platform anyway, remove it from people.unproven",
+                f"the account {account} is on a platform that does not prove ids",
+                hint="anyone can take that id there; to trust the platform anyway, remove it from people.unproven",
             )
     return Identity(peer_name=OWNER, user_peer_aliases=aliases)
 
 
 def _account(text: str, what: str) -> str:
     if not _ACCOUNT.fullmatch(text):
-        raise InvalidRequest(f"{what}: {text[:80]!r} is not an account", hint="write it as platform:id, telegram:12345")
+        raise InvalidRequest(
+            f"{what}: {text[:80]!r} is not an account", hint="write it as platform:id, for example telegram:12345"
+        )
     return text

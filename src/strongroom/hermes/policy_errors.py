@@ -1,6 +1,6 @@
-"""A policy's faults in words: which key, what is wrong with it, and what is allowed. Pure.
+"""Puts a policy's faults into words: which key, what is wrong with it, and what is allowed. Pure.
 
-Never the value itself: anything may have been written into the wrong line.
+The message never repeats the value, because a secret may have been written into the wrong line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 Choices = Mapping[str, Sequence[str]]
-"""The allowed words of a key."""
+"""The allowed words for each key."""
 _TYPES = {
     "bool": "true or false",
     "str": "a text in quotes",
@@ -23,7 +23,7 @@ _AT = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
 
 
 def plain(said: str, choices: Choices) -> str:
-    """Translate a parser's message about a value for people. A message about TOML itself is kept."""
+    """Rewrite a parser's message about a value in plain words. A message about the TOML syntax stays as it is."""
     found = _AT.search(said)
     key = found[1].replace("[...]", "") if found else ""
     said = said[: found.start()] if found else said

@@ -1,6 +1,7 @@
-"""The requirements of a runtime's cap: for memory, for every actor of the home, narrowable, and not about to end.
+"""The requirements of a home's cap: it is for memory, covers every actor of the home, can be narrowed, and does not end
+soon.
 
-Nothing is verified here: a cap is only parsed. The vault decides whether it is accepted.
+A cap is only parsed here and not verified. The vault decides whether it is accepted.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _A_WHILE = 300
 
 
 def claims_of(token: Token) -> Cap:
-    """The authority that a cap claims."""
+    """Parse a cap and return the authority that it claims."""
     return effective(chain.parse(token), "")
 
 
 def read_held(path: Path) -> Token | None:
-    """The cap in a file; None if there is no file, or it does not hold a cap."""
+    """The cap in a file. None if the file is missing or does not hold a cap."""
     try:
         token = cap_file.read(path)
         claims_of(token)
@@ -43,7 +44,10 @@ def read_held(path: Path) -> Token | None:
 
 
 def own_in(path: Path) -> Token | None:
-    """The cap in a home's own file, whatever its mode. None without a file; InvalidRequest for anything else."""
+    """The cap in a home's own file, whatever the file's mode. None if there is no file.
+
+    Raises InvalidRequest if the file holds anything else.
+    """
     body = _body_of(path)
     if not body:
         return None
@@ -65,18 +69,18 @@ def _body_of(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot read the cap file {path}: {error.strerror}") from None
 
 
 def _no_cap(path: Path) -> InvalidRequest:
     return InvalidRequest(
-        f"{path} exists and is not a cap",
-        hint=f"the cap needs that name: `mv {(name := shlex.quote(str(path)))} {name}.broken`",
+        f"the file {path} is not a cap",
+        hint=f"the cap needs that name: move the file away with `mv {(name := shlex.quote(str(path)))} {name}.broken`",
     )
 
 
 def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> str:
-    """Why a cap is not suitable for a home; empty if it is."""
+    """The reason why a cap is not suitable for a home; empty if it is suitable."""
     said = claims_of(token)
     if said.data_class is not DataClass.MEMORY:
         return f"it is for {said.data_class}, and not for memory"
@@ -96,14 +100,14 @@ def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
 
 
 def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> None:
-    """Raise InvalidRequest for a cap that is not suitable for a home."""
+    """Raise InvalidRequest if a cap is not suitable for a home."""
     if found := fault(token, scope, namespaces, now):
         raise InvalidRequest(f"the cap cannot be used: {found}", hint=how_to_mint(scope, namespaces))
 
 
 def how_to_mint(scope: str, namespaces: Collection[str]) -> str:
-    """What a server's owner must do to give a home its cap."""
-    return f"its owner makes one: {mint_command(scope, namespaces)}"
+    """The hint that says how the owner of a server mints a cap for a home."""
+    return f"the vault's owner mints a cap with: {mint_command(scope, namespaces)}"
 
 
 def mint_command(scope: str, namespaces: Collection[str]) -> str:
@@ -114,19 +118,19 @@ def mint_command(scope: str, namespaces: Collection[str]) -> str:
 
 
 def inbox_of(memory: Memory, token: Token, scope: str) -> str:
-    """The vault's inbox key, read as the local owner, which also shows that the cap is accepted."""
+    """Ask for the vault's inbox key as the local owner. The answer also shows that the vault accepts the cap."""
     actor = model.actor(f"{scope}{OWNER}")
     return memory.with_cap(attenuate(token, actor=actor, ops=[Op.PUT], ttl=_A_WHILE, delegable=False)).inbox()
 
 
 def is_standing(vault: Vault, token: Token) -> bool:
-    """Whether the vault minted a cap, and it is not void: neither revoked, nor signed with a replaced issuer key."""
+    """Whether the vault minted a cap and it is still valid: not revoked, and signed with the current issuer key."""
     link = claims_of(token).links[0]
     return any(one.link == link and not one.void for one in vault.caps())
 
 
 def revoke(vault: Vault, token: Token) -> bool:
-    """Revoke a cap and those that it was renewed from. False if there was none to revoke."""
+    """Revoke a cap, and the caps that it was renewed from. Returns False if there was nothing to revoke."""
     standing = [one.link for one in _line_of(vault, token) if not one.revoked]
     for link in standing:
         vault.revoke(link)
@@ -134,7 +138,7 @@ def revoke(vault: Vault, token: Token) -> bool:
 
 
 def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
-    """The record of a cap, and of those that it was renewed from; never of an admin cap that minted it."""
+    """The records of a cap and of the caps that it was renewed from. An admin cap that minted it is left out."""
     link = claims_of(token).links[0]
     records = {one.link: one for one in vault.caps()}
     if link not in records:
@@ -145,17 +149,19 @@ def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
 
 
 def read_given(path: Path) -> Token:
-    """The cap in a file that a person named."""
+    """Read a cap from a file that a person named. Waits if the file is a pipe."""
     try:
         token = cap_file.read(path, waits=True)
     except CapMissing:
-        raise InvalidRequest(f"there is no cap in {path}", hint="name the file that holds it with --cap-file") from None
+        raise InvalidRequest(
+            f"there is no cap in the file {path}", hint="name the file that holds the cap with --cap-file"
+        ) from None
     claims_of(token)
     return token
 
 
 def is_later(held: Token, new: Token) -> bool:
-    """Whether a cap is a renewal of another: the same authority, and no earlier end."""
+    """Whether `held` is a renewal of `new`: the same authority, and no earlier end."""
     one, other = claims_of(held), claims_of(new)
     same = ("actor_scope", "data_class", "ops", "namespaces", "session", "issued")
     is_like = all(getattr(one, name) == getattr(other, name) for name in same)

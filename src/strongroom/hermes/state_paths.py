@@ -1,8 +1,8 @@
-"""The paths of a home's cap, spool and former state: in our own directory only.
+"""The paths of a home's cap, spool and former settings, all in Strongroom's own directory.
 
-A policy is read to find a home's files again after it was moved. It is where an agent's tools can write, so nothing
-else in it is trusted: the paths are computed here and never copied from it, and the directory itself says whose it is.
-It belongs to another home as long as that home exists with a policy.
+The policy helps to find these files again after the home was moved. An agent's tools can write to the policy, so
+nothing else in it is trusted. The paths are computed here and never copied from the policy. A file in the state
+directory names the home that the directory belongs to; that holds as long as that home exists with a policy.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ _LIMIT = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The paths of one home. They are outside of it, because backups copy it."""
+    """The paths of one home's files. They lie outside the home, because backups copy the home."""
 
     cap: Path
     state: Path
     before: Path
     whose: Path
-    """A file with the path of the home that these belong to."""
+    """The file that holds the path of the home to which these paths belong."""
 
 
 def places_of(home: HermesHome) -> Places:
-    """The default paths of a home: by its own path, avoiding those of a home that was moved from there."""
+    """The default paths of a home, computed from the home's own path.
+
+    Another directory is chosen if a moved home still uses the first one.
+    """
     mine = _real(home)
     return next(
         found
@@ -51,7 +54,7 @@ def _short(path: bytes, number: int) -> str:
 
 
 def places_named_by(policy: Policy, home: HermesHome) -> Places | None:
-    """The paths that a policy names, if they are this home's own, or those of a home that is gone."""
+    """The paths that a policy names, if they belong to this home or to a home that no longer exists; otherwise None."""
     found = _spelled(policy, home.profile)
     if found is None or found == places_of(home):
         return found
@@ -59,12 +62,12 @@ def places_named_by(policy: Policy, home: HermesHome) -> Places | None:
 
 
 def is_anothers(policy: Policy, home: HermesHome) -> bool:
-    """Whether a policy was written for another home that may still exist: in a copied profile, for instance."""
+    """Whether a policy was written for another home that may still exist. This happens if a profile was copied."""
     return policy.profile != home.profile or _holder(_below(policy.cap.parent)) not in (None, _real(home))
 
 
 def _spelled(policy: Policy, profile: str) -> Places | None:
-    """The paths that a policy names, if they have the form that `places_of` gives to this profile."""
+    """The paths that a policy names. None if they do not have the form that `places_of` gives to this profile."""
     if policy.profile != profile or not (policy.cap.is_absolute() and policy.state.is_absolute()):
         return None
     try:
@@ -78,27 +81,27 @@ def _spelled(policy: Policy, profile: str) -> Places | None:
 
 
 def is_ours(state: Path) -> bool:
-    """Whether a directory is one that `places_of` made, without a link that leads elsewhere."""
+    """Whether a directory lies where `places_of` puts state directories. False for a link that leads elsewhere."""
     return not state.is_symlink() and state.resolve().parent.parent == _base().resolve()
 
 
 def is_claimed(places: Places, home: HermesHome) -> bool:
-    """Whether the directory exists and says that it is this home's."""
+    """Whether the state directory exists and names this home as the home that it belongs to."""
     return places.state.is_dir() and _said(places) == _real(home)
 
 
 def claim(places: Places, home: HermesHome) -> None:
-    """Create the directory, and write into it whose it is."""
+    """Create the state directory, and record in it that it belongs to this home."""
     try:
         make_directory(places.state)
         if _said(places) != _real(home):
             write_file(places.whose, _real(home), new=False)
     except OSError as error:
-        raise KeyUnavailable(f"cannot make {places.state}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot make the directory {places.state}: {error.strerror}") from None
 
 
 def _holder(places: Places) -> bytes | None:
-    """The home that a state directory is recorded to belong to, if it still exists with a policy."""
+    """The path of the home that a state directory belongs to. None if that home or its policy no longer exists."""
     said = _said(places)
     return said if said and os.path.exists(os.path.join(said, os.fsencode(FILE))) else None
 

@@ -1,4 +1,4 @@
-"""The former name of `strongroom.hermes.provider`, for homes that were wired with it."""
+"""An alias of `strongroom.hermes.provider` under its former name, for homes that were wired with it."""
 
 from strongroom.hermes.provider import StrongroomProvider, register
 

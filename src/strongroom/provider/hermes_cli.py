@@ -1,4 +1,4 @@
-"""The former name of `strongroom.hermes.provider.hermes_cli`, for homes that were wired with it."""
+"""An alias of `strongroom.hermes.provider.hermes_cli` under its former name, for homes that were wired with it."""
 
 from strongroom.hermes.provider.hermes_cli import register_cli, strongroom_command
 

@@ -1,1 +1,1 @@
-"""Set up a Hermes home: its policy, its cap and the plugin; and undo that."""
+"""Install Strongroom in a Hermes home: the policy, the cap and the plugin. Also undoes the installation."""

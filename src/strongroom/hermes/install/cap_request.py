@@ -1,7 +1,7 @@
-"""The step of `wire` that gives a home its cap: minted by the local vault, or given by the owner of a server.
+"""The step of `wire` that gives a home its cap. A local vault mints the cap; for a server, the server's owner gives it.
 
-An existing cap is kept if it covers what it should and the vault accepts it; otherwise it is replaced. A file in its
-place that is not a cap is never overwritten.
+An existing cap is kept if it covers what it should and the vault accepts it; otherwise it is replaced. If the file at
+the cap's path is not a cap, it is never overwritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REFUSED = "the vault refused the old one"
 
 
 def keep_cap(work: Work) -> StepResult:
-    """Make sure that the home's cap, for all its actors, is in its file, and claim the state directory."""
+    """Write the cap for all actors of the home into its file, if needed, and claim the state directory for the home."""
     runtime_cap.own_in(work.places.cap)
     return _given(work) if work.url else _minted(work)
 
@@ -32,7 +32,7 @@ def keep_cap(work: Work) -> StepResult:
 def _given(work: Work) -> StepResult:
     token = work.token
     if token is None:
-        raise InvalidRequest("no cap was found", hint="name its file with --cap-file")
+        raise InvalidRequest("no cap was given for the server", hint="name the cap's file with --cap-file")
     if runtime_cap.read_held(work.places.cap) == token and is_claimed(work.places, work.home):
         return StepResult(StepState.SKIP, f"the cap is already in {work.places.cap}")
 
@@ -45,7 +45,7 @@ def _given(work: Work) -> StepResult:
 
 
 def _revoke_former(work: Work, former: Token | None) -> None:
-    """When a home moves to another vault, revoke its cap in the former one, if that still opens."""
+    """Revoke a home's former cap after the home moved to another vault, if the former vault still opens."""
     left = work.policy.vault if work.policy is not None else ""
     if former is None or not left or left == work.vault:
         return
@@ -99,14 +99,18 @@ def _why_unfit(work: Work, held: Token) -> str:
 
 
 def _why_shut_out(vault: Vault, held: Token) -> str:
-    """Why another cap is needed, if an actor's caps were revoked after this one was issued; else empty."""
+    """The reason why another cap is needed: an actor's caps were revoked after this one was issued; else empty."""
     whose = vault.shut_out(runtime_cap.claims_of(held).links[0])
     others = f" and of {pluralize(len(whose) - 1, 'other actor')}" if len(whose) > 1 else ""
     return f"caps of {whose[0]}{others} were revoked after the old one was issued" if whose else ""
 
 
 def _why_refused(work: Work, vault: Vault, held: Token) -> str:
-    """Check the cap by a request to the vault, which also returns the inbox key: the one in the policy is untrusted."""
+    """Check a cap by asking the vault for its inbox key. Returns a reason if the vault refuses the cap; otherwise
+    empty.
+
+    The inbox key in the policy is not used, because an agent's tools may have changed it.
+    """
     try:
         work.inbox = _inbox(work, vault, held)
     except Denied:

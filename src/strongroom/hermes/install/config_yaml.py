@@ -1,8 +1,8 @@
 """Read Hermes' config.yaml, and change one key of it without touching any other byte.
 
 ruamel.yaml gives the position of a value, and only that part of the text is replaced, so comments, order, quotes,
-indentation and line ends stay. The new text is parsed and must differ in that key only; if it cannot be changed like
-this (an alias, a document that is not a mapping), it is refused. Pure functions; see `home_files` for the disk.
+indentation and line ends stay. The new text is parsed and must differ in that key only. A file in which this is not
+possible is refused, for example one with an alias. Pure functions; `home_files` reads and writes the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n")
 
 
 def read(text: str) -> dict[str, Any]:
-    """Parse a config.yaml. An empty one gives an empty dict. Raises `InvalidRequest` if Hermes could not read it."""
+    """Parse a config.yaml. An empty text gives an empty dict. Raises `InvalidRequest` if Hermes could not read it."""
     reader = _reader("safe")
     from ruamel.yaml.error import YAMLError
 
@@ -52,7 +52,7 @@ def _reader(kind: str) -> Any:
 
 
 def provider_in(settings: Mapping[str, Any]) -> str | None:
-    """The value of memory.provider: "" if it is switched off, None if it is not set."""
+    """The value of memory.provider: "" if the provider is switched off, None if the key is missing."""
     memory = settings.get("memory")
     if not isinstance(memory, dict) or "provider" not in memory:
         return None
@@ -60,7 +60,7 @@ def provider_in(settings: Mapping[str, Any]) -> str | None:
 
 
 def injects(settings: Mapping[str, Any]) -> bool:
-    """Whether a shell hook injects memory: together with the provider, the model would get every line twice."""
+    """Whether a shell hook injects memory. Together with the provider, the model would get every line twice."""
     return any(_INJECT.search(text) for text in _texts(settings.get("hooks")))
 
 
@@ -79,7 +79,7 @@ def with_provider(text: str, name: str) -> str:
     if changed is None or not _means(changed, {**wanted, "memory": {**(memory or {}), "provider": name}}):
         raise InvalidRequest(
             f"memory.provider in {FILE} is written in a way that cannot be changed automatically",
-            hint=f"set it by hand: `provider: {_scalar(name)}` below `memory:`; then run this again",
+            hint=f"write `provider: {_scalar(name)}` below `memory:` by hand; then run this command again",
         )
     return changed
 
@@ -92,7 +92,7 @@ def _means(text: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _spliced(text: str, name: str) -> str | None:
-    """The text with the key inserted or replaced; None if its place is an alias or otherwise not in the text."""
+    """The text with the key inserted or replaced. None if this cannot be done, for example because of an alias."""
     root = _reader("rt").compose(text)
     pair = f"provider: {_scalar(name)}"
     if root is None:
@@ -129,7 +129,7 @@ def _replaced(text: str, key: Any, value: Any, scalar: str) -> str | None:
 
 
 def _within(text: str, mapping: Any, pair: str) -> str:
-    """Insert the pair as the first of a mapping, in the mapping's own style."""
+    """Insert a key and its value at the beginning of a mapping, in the mapping's own style."""
     if mapping.flow_style:
         at = text.index("{", mapping.start_mark.index) + 1
         return f"{text[:at]}{pair}{', ' if mapping.value else ''}{text[at:]}"
@@ -149,7 +149,7 @@ def _newline(text: str) -> str:
 
 
 def _scalar(name: str) -> str:
-    """A name as a YAML scalar: plain if every parser reads it as a string, else quoted."""
+    """Write a name as a YAML scalar. It is quoted if a YAML parser might read it as something other than a string."""
     plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _WORDS
     return name if plain else "'" + name.replace("'", "''") + "'"
 
@@ -166,9 +166,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """The problem and its line number, without text from the file, which may hold secrets. YAML's own signs may be
-    named.
-    """
+    """The problem and its line number. Text of the file is left out, because it may hold secrets. YAML signs stay."""
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", "") or "")
     is_plain = all(len(one) < 2 or one.startswith("<") for pair in _QUOTED.findall(problem) for one in pair)

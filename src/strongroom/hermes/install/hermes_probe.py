@@ -1,6 +1,6 @@
-"""Find the Python that runs Hermes, and ask it in a child process what it can import. Nothing is changed.
+"""Find the Python that runs Hermes, and ask it in a child process which modules it can import. Nothing is changed.
 
-`strongroom` may be installed in another environment than Hermes, so what counts is what Hermes' Python can import.
+`strongroom` and Hermes may be in different environments, so only the imports of Hermes' Python count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strongroom.host.plugins import hermes_stubs
 
 LEAST = (0, 19)
 PATIENCE = 120.0
-"""Seconds to wait for a child process. A cold start of Hermes takes a few."""
+"""Seconds to wait for a child process. A cold start of Hermes takes a few seconds."""
 MARK = "strongroom-wire:"
 """The prefix of the line on which a child process prints its result."""
 _SCRIPT_LIMIT = 16 * 1024
@@ -30,7 +30,10 @@ _SCRIPT_LIMIT = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Hermes:
-    """An installed Hermes. `lacks`: modules its Python cannot import; `broken`: why it cannot import the provider."""
+    """An installed Hermes. `lacks` has the modules that its Python cannot import.
+
+    `broken` is the reason why that Python cannot import the provider; empty if it can.
+    """
 
     python: Path
     version: str
@@ -38,33 +41,38 @@ class Hermes:
     lacks: frozenset[str]
     broken: str
     platforms: frozenset[str] = frozenset()
-    """The chat platforms that it supports; empty if unknown."""
+    """The chat platforms that this Hermes supports; empty if unknown."""
 
     @property
     def is_tested(self) -> bool:
-        """Whether its version is at least the first one this was tested with."""
+        """Whether this version of Hermes is at least the first version that Strongroom was tested with."""
         numbers = re.findall(r"\d+", self.version)[:2]
         return tuple(map(int, numbers)) >= LEAST
 
 
 def find(python: str | None = None, path: str | None = None) -> Hermes:
-    """Find Hermes: in the environment of this Python, else by the `hermes` on the search path."""
+    """Find Hermes by the given Python, in the environment of this Python, or by the `hermes` on the search path."""
     found = Path(python) if python else _own() or _on_path(path)
     if found is None:
         raise InvalidRequest(
             "there is no `hermes` on the search path",
-            hint="install Hermes, or name the Python that runs it with --python",
+            hint="install Hermes, or use --python to name the Python that runs it",
         )
     said = ask(found, ("-c", _PROBE))
     if not said["hermes"]:
-        raise InvalidRequest(f"{found} cannot import Hermes", hint="name the Python that runs it with --python")
+        raise InvalidRequest(
+            f"the Python {found} cannot import Hermes", hint="use --python to name the Python that runs it"
+        )
     lacks = frozenset(map(str, said["lacks"]))
     platforms = frozenset(map(str, said["platforms"]))
     return Hermes(found, str(said["hermes"]), str(said["strongroom"]), lacks, str(said["broken"]), platforms)
 
 
 def _own() -> Path | None:
-    """This Python, if Hermes is installed in it. Stubs with its module names, as in a provider host, do not count."""
+    """This Python, if Hermes is installed in its environment.
+
+    A provider host has stub modules with Hermes' names; they do not count.
+    """
     return Path(sys.executable) if sys.executable and hermes_stubs.elsewhere("hermes_cli") is not None else None
 
 
@@ -74,11 +82,11 @@ def _on_path(path: str | None) -> Path | None:
 
 
 def python_of(script: Path, depth: int = 0) -> Path:
-    """The Python that a script runs with: by its first line, or by the program that it executes."""
+    """The Python that a script runs with. The script's first line names it, or the script executes another program."""
     try:
         text = script.read_bytes()[:_SCRIPT_LIMIT].decode("utf-8", "replace")
     except OSError as error:
-        raise InvalidRequest(f"cannot read {script}: {error.strerror}") from None
+        raise InvalidRequest(f"cannot read the script {script}: {error.strerror}") from None
     for words in _commands(text):
         program = Path(words[0])
         if program.name.startswith("python") and program.is_absolute():
@@ -89,12 +97,13 @@ def python_of(script: Path, depth: int = 0) -> Path:
     if beside.exists():
         return beside
     raise InvalidRequest(
-        f"cannot find out which Python {script} runs with", hint="name the Python that runs Hermes with --python"
+        f"cannot find out which Python runs the script {script}",
+        hint="use --python to name the Python that runs Hermes",
     )
 
 
 def _commands(text: str) -> list[list[str]]:
-    """The commands in a script's first line and its `exec` lines."""
+    """The commands in the first line and the `exec` lines of a script."""
     found = []
     for line in text.splitlines():
         command = re.match(r"#!\s*(.+)|\s*'*exec'*\s+(.+)", line)
@@ -110,7 +119,10 @@ def _commands(text: str) -> list[list[str]]:
 
 
 def ask(python: Path, program: Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run a program (`-c` or `-m` and its arguments) in a Python and return the JSON object that it prints last."""
+    """Run a program in another Python, and return the JSON object that the program prints last.
+
+    `program` is `-c` or `-m` with its arguments.
+    """
     command = [str(python), "-B", "-P", *program]
     try:
         done = subprocess.run(  # noqa: S603 - the Python that the user runs Hermes with
@@ -123,16 +135,20 @@ def ask(python: Path, program: Sequence[str], environ: Mapping[str, str] | None 
         )
     except subprocess.TimeoutExpired:
         raise ProviderUnavailable(
-            f"{python} did not answer within {PATIENCE:.0f} seconds", hint="run this again, or check that Hermes starts"
+            f"the Python {python} did not answer within {PATIENCE:.0f} seconds",
+            hint="run this command again, or check that Hermes starts",
         ) from None
     except OSError as error:
-        raise InvalidRequest(f"cannot start {python}: {error.strerror}", hint="name another with --python") from None
+        raise InvalidRequest(
+            f"cannot start the Python {python}: {error.strerror}", hint="use --python to name another Python"
+        ) from None
     for line in reversed(done.stdout.decode("utf-8", "replace").splitlines()):
         if line.startswith(MARK):
             found: dict[str, Any] = json.loads(line.removeprefix(MARK))
             return found
     raise ProviderUnavailable(
-        f"{python} ended with exit code {done.returncode} and without an answer", hint="check that Hermes starts"
+        f"the Python {python} ended with exit code {done.returncode} and without an answer",
+        hint="check that Hermes starts",
     )
 
 

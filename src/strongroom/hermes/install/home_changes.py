@@ -1,7 +1,7 @@
 """The steps of `wire` that write into a home: the policy, the plugin, and last the provider in config.yaml.
 
-Each is idempotent, and a file is written completely or not at all. Hermes' behaviour changes only with the last step,
-so an interrupted run can be finished by another.
+Each step can be repeated, and a file is written completely or not at all. Hermes' behaviour changes only with the last
+step, so another run can finish one that was interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BACKUP = "config.yaml.before-strongroom"
 
 
 def keep_policy(work: Work) -> StepResult:
-    """Write the policy, or update its first part; the rest of it is the owner's and stays."""
+    """Write the policy, or update its first part. The rest of the policy is the owner's and stays as it is."""
     wanted = wanted_policy(work)
     if wanted == work.policy_text:
         return StepResult(StepState.SKIP, f"{work.policy_path} is up to date")
@@ -44,7 +44,7 @@ def _write_policy(work: Work, wanted: str) -> None:
 
 
 def _doubted(work: Work, done: StepResult) -> StepResult:
-    """The result, with a warning if one of the --me accounts is on a platform that this Hermes does not have."""
+    """Add a warning to the result if an account given with --me is on a platform that this Hermes does not support."""
     known = work.hermes.platforms if work.hermes is not None else frozenset[str]()
     strange = [one for one in work.request.me if known and one.partition(":")[0] not in known]
     if not strange:
@@ -66,7 +66,7 @@ def _sealed(work: Work) -> str:
 
 
 def wanted_policy(work: Work) -> str:
-    """The text that the policy should have."""
+    """The text that the policy should have after this run."""
     wiring = Wiring(
         profile=work.home.profile,
         vault=work.vault,
@@ -91,7 +91,7 @@ def wanted_policy(work: Work) -> str:
 
 
 def _kept_up(text: str, table: str, key: str, value: toml_edit.Value) -> str:
-    """The text with the key set. A missing key is not added if its value would be empty."""
+    """The text with the key set. A missing key is not added if its value is empty."""
     data = tomllib.loads(text)
     held = data.get(table, {}) if table else data
     return text if not value and key not in held else toml_edit.set_key(text, table, key, value)
@@ -111,13 +111,14 @@ def _unique(accounts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def keep_plugin(work: Work) -> StepResult:
-    """Write the plugin's files that are missing or different."""
+    """Write those files of the plugin that are missing or different."""
     place = plugin_files.directory(work.home.path)
     names = plugin_files.differing_files(work.home.path)
     strange = [name for name in plugin_files.foreign(work.home.path) if name in names]
     if strange:
         raise InvalidRequest(
-            f"{place / strange[0]} was not written by Strongroom", hint="move it away: the plugin needs that name"
+            f"the file {place / strange[0]} was not written by Strongroom",
+            hint="move this file away: the plugin needs that name",
         )
     if not names:
         return StepResult(StepState.SKIP, f"{place} is up to date")
@@ -146,7 +147,7 @@ def switch_on(work: Work) -> StepResult:
 
 
 def _remember(work: Work, before: str | None, *, had_file: bool) -> None:
-    """Save the former provider in a file: a comment in config.yaml could be lost when others rewrite it."""
+    """Save the former memory.provider in a file, because others may remove comments from config.yaml."""
     said = json.dumps({"provider": before, "had_file": had_file}) + "\n"
     if read_text(work.places.before) == said:
         return
@@ -154,4 +155,4 @@ def _remember(work: Work, before: str | None, *, had_file: bool) -> None:
         make_directory(work.places.before.parent)
         write_file(work.places.before, said.encode(), new=False)
     except OSError as error:
-        raise KeyUnavailable(f"cannot write {work.places.before}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot write the file {work.places.before}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Read and replace files of a runtime's home, completely and durably, never through a link that leads out of it."""
+"""Read and replace files in a runtime's home, completely and durably, and never through a link that leads out of it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ _LIMIT = 4 << 20
 
 
 def inside(home: Path, path: Path) -> Path:
-    """The real path of a file in a home. Raises `InvalidRequest` if a link leads out: others may own that place."""
+    """The real path of a file in a home. Raises `InvalidRequest` if a link leads out of the home: others may own the
+    files there.
+    """
     real, base = path.resolve(), home.resolve()
     if not real.is_relative_to(base):
         raise InvalidRequest(
-            f"{path} is a link that leads out of {home}, to {real}",
+            f"the file {path} is a link that leads out of the home {home}, to {real}",
             hint="replace the link by the file itself: files outside the home are not changed",
         )
     return real
 
 
 def is_within(path: Path, home: Path) -> bool:
-    """Whether a path is in a home, with links resolved."""
+    """Whether a path is in a home, after all links are resolved."""
     return path.resolve().is_relative_to(home.resolve())
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file; None if it does not exist. Raises `InvalidRequest` if it is too large or unreadable."""
+    """The text of a file; None if there is no file. Raises `InvalidRequest` if the file is too large or unreadable."""
     try:
         if path.stat().st_size > _LIMIT:
-            raise InvalidRequest(f"{path} is larger than {_LIMIT >> 20} MB")
+            raise InvalidRequest(f"the file {path} is larger than {_LIMIT >> 20} MB")
         return path.read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise InvalidRequest(f"{path} is not UTF-8 text") from None
+        raise InvalidRequest(f"the file {path} is not UTF-8 text") from None
     except OSError as error:
-        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidRequest(f"cannot read the file {path}: {error.strerror}") from None
 
 
 def replace_text(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -48,7 +50,9 @@ def replace_text(path: Path, text: str, *, mode: int = 0o600) -> None:
     try:
         _replace(path, text.encode(), _mode_of(path, mode))
     except OSError as error:
-        raise KeyUnavailable(f"cannot write {path}: {error.strerror}", hint="the file was not changed") from None
+        raise KeyUnavailable(
+            f"cannot write the file {path}: {error.strerror}", hint="the file was not changed"
+        ) from None
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:
@@ -79,6 +83,6 @@ def remove(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise KeyUnavailable(f"cannot remove {path}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot remove the file {path}: {error.strerror}") from None
     sync_directory(path.parent)
     return True

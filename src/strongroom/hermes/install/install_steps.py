@@ -1,4 +1,4 @@
-"""Run numbered steps. After a step that fails, the rest are not started."""
+"""Runs numbered steps. After a step that fails, the rest are not started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StepState(StrEnum):
     """How a step ended."""
 
     OK = "ok"
-    """In order, or done now."""
+    """Nothing is wrong, or the step has just made the change."""
     SKIP = "skip"
     """There was nothing to do, or an earlier step failed."""
     WARN = "warn"
@@ -40,7 +40,7 @@ def as_done(message: str, hint: str = "") -> StepResult:
 
 @dataclass(frozen=True, slots=True)
 class WireStep:
-    """A finished step. `family` and `reason` are those of the error if it failed."""
+    """A finished step. If the step failed, `family` and `reason` come from its error."""
 
     number: int
     name: str
@@ -68,7 +68,7 @@ class Steps:
         return any(step.state is StepState.DRIFT for step in self.done)
 
     def run(self, steps: Iterable[tuple[str, Callable[[], StepResult]]], profile: str = "") -> bool:
-        """Run steps until one fails. Returns True if none did."""
+        """Run steps until a step fails. Returns True if no step failed."""
         failed = ""
         for name, do in steps:
             number = len(self.done) + 1

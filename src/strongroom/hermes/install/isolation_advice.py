@@ -1,4 +1,4 @@
-"""What separates an agent's tools from the memory, and what in Hermes the gate cannot protect, in plain words."""
+"""Advice for the owner: what separates an agent's tools from the memory, and what in Hermes the gate cannot protect."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Something that Hermes stores itself, outside the gate, and the setting or command that closes the gap."""
+    """Something that Hermes stores outside the gate (`what`), and the setting or command that prevents it
+    (`closed_by`).
+    """
 
     what: str
     closed_by: str
 
 
 def beyond(config: Mapping[str, Any]) -> list[Beyond]:
-    """What Hermes stores outside the gate, without what its settings have closed already."""
+    """List what Hermes stores outside the gate. Entries that Hermes' settings already prevent are left out."""
     found = []
     memory = config.get("memory")
     memory = memory if isinstance(memory, dict) else {}

@@ -1,7 +1,8 @@
-"""The program that the self test runs in Hermes' own Python: load the plugin as Hermes does, and call the vault once.
+"""The program of the self test, run in Hermes' own Python: load the plugin as Hermes does, and call the vault once.
 
-Run with `python -m`. The arguments are `look` or `ask`, and the seconds to wait for the delivery of spooled turns. The
-last line that it prints is the result. Hermes' modules are imported by name, since only that Python has them.
+It is started with `python -m`. The first argument is `look` or `ask`; the second is the number of seconds to wait for
+the delivery of spooled turns. The last line of its output is the result. Hermes' modules are imported by name, because
+only Hermes' Python has them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from strongroom.hermes.provider.speaker import Nobody
 
 
 class Found(msgspec.Struct):
-    """The result for `self_test`. With a `fault`, the rest may be empty."""
+    """The result that `self_test` reads. If there is a `fault`, the other fields may be empty."""
 
     fault: str = ""
     hint: str = ""
@@ -33,7 +34,7 @@ class Found(msgspec.Struct):
 
 
 def check(found: Found, *, asks: bool, patience: float) -> None:
-    """Load the plugin through Hermes and, with `asks`, call the vault."""
+    """Load the plugin through Hermes. With `asks`, also call the vault."""
     found.profile = str(import_module("hermes_cli.profiles").get_active_profile_name())
     with suppress(Exception):  # another version of Hermes: no pinned provider is known
         managed = import_module("hermes_cli.managed_scope").load_managed_config() or {}

@@ -1,7 +1,7 @@
 """`hermes memory setup strongroom`: Hermes' own command runs the same steps as `wire`.
 
-Hermes calls `post_setup` for it. Other screens of Hermes ask for the settings in the schema, which are saved into the
-policy.
+Hermes calls `post_setup` for this command. Other screens of Hermes ask for the settings in `config_schema`, and
+`save_config` writes the answers into the policy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strongroom.hermes.policy import Tools
 
 
 def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # noqa: ARG001 - it is read from its file
-    """Wire a home from within Hermes and print the steps. Only these steps change config.yaml."""
+    """Wire a home from within Hermes, and print the steps. Only these steps change config.yaml."""
     from strongroom.hermes.install.own_vaults import OwnVaults, unasked
     from strongroom.hermes.install.wire import wire
     from strongroom.hermes.install.wire_request import Machine, WireRequest
@@ -42,7 +42,7 @@ def _tell(line: str) -> None:
 
 
 def config_schema() -> list[Mapping[str, Any]]:
-    """The settings that Hermes may ask for, in its own schema."""
+    """The settings that Hermes' screens may ask for, in Hermes' schema format."""
     return [
         {
             "key": "tools",
@@ -65,11 +65,14 @@ def config_schema() -> list[Mapping[str, Any]]:
 
 
 def save_config(values: Mapping[str, Any], home: Path) -> None:
-    """Save answers into the policy of a home. Raises, and changes nothing, if one is unknown or invalid."""
+    """Save the answers of a settings screen into the policy of a home.
+
+    Raises, and changes nothing, if an answer is unknown or invalid.
+    """
     path = inside(home, policies.path_of(home))
     text = read_text(path)
     if text is None:
-        raise InvalidRequest(f"{home} is not wired", hint="run `strongroom wire hermes` first")
+        raise InvalidRequest(f"the Hermes home {home} is not wired", hint="run `strongroom wire hermes` first")
     new = text
     for key, value in values.items():
         new = _saved(new, key, str(value).strip())

@@ -1,4 +1,4 @@
-"""Open and make the vault of a home, with the settings of this user."""
+"""Opens and creates the vault of a home, with this user's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strongroom.vault.vault import Vault
 
 
 class OwnVaults:
-    """The vaults of this user. `made` is called with a new one, for example to mint the owner's cap."""
+    """Opens and creates this user's vaults. `made` is called with a new vault, for example to mint the owner's cap."""
 
     def __init__(self, passphrase: Passphrase, made: Callable[[Vault], object] | None = None) -> None:
         self._passphrase, self._made = passphrase, made
@@ -30,12 +30,12 @@ class OwnVaults:
 
 
 def unasked() -> str:
-    """The passphrase without a prompt, from the file in STRONGROOM_PASSPHRASE_FILE."""
+    """Read the passphrase without a prompt, from the file that STRONGROOM_PASSPHRASE_FILE names."""
     place = os.environ.get("STRONGROOM_PASSPHRASE_FILE", "")
     try:
         return Path(place).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError):
         raise KeyUnavailable(
-            "the vault's keys are locked with a passphrase, and there is no readable file with it",
+            "the vault's keys are locked with a passphrase, and no readable file holds the passphrase",
             hint="name the file in STRONGROOM_PASSPHRASE_FILE, or run `strongroom wire hermes` in a terminal",
         ) from None

@@ -1,7 +1,8 @@
 """The plugin in a home: four small files that lead Hermes to the installed package. They hold no setting and no secret.
 
-Hermes 0.19 finds memory providers in `plugins/<name>/` of a home, by the word MemoryProvider near the top of
-`__init__.py`, and also runs every other file there when it loads one; so each of them imports little and does nothing.
+Hermes 0.19 looks for memory providers in `plugins/<name>/` of a home: `__init__.py` must have the word MemoryProvider
+near its top. When Hermes loads a provider it also runs every other file there. So each of the four files imports little
+and does nothing by itself.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def contents() -> dict[str, str]:
 
 
 def differing_files(home: Path) -> list[str]:
-    """The names of files that are missing or have another text."""
+    """The names of the plugin's files that are missing or have a different text."""
     place = directory(home)
     return [name for name, text in contents().items() if read_text(place / name) != text]
 
 
 def foreign(home: Path) -> list[str]:
-    """Names in the plugin's directory that were not written by `wire`."""
+    """The names in the plugin's directory that `wire` did not write."""
     place = directory(home)
     if not place.is_dir():
         return []
@@ -50,18 +51,18 @@ def foreign(home: Path) -> list[str]:
 
 
 def write(home: Path) -> None:
-    """Write the files, `__init__.py` last, since Hermes recognises the plugin by it."""
+    """Write the plugin's files. `__init__.py` comes last, because Hermes recognises the plugin by this file."""
     place = directory(home)
     try:
         make_directory(place)
     except OSError as error:
-        raise KeyUnavailable(f"cannot make {place}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot make the directory {place}: {error.strerror}") from None
     for name in sorted(differing_files(home), reverse=True):
         replace_text(place / name, contents()[name])
 
 
 def take_away(home: Path) -> bool:
-    """Remove the plugin's files, and the directory if it is empty then. Returns False if there was nothing."""
+    """Remove the plugin's files, and its directory if nothing else is in it. Returns False if nothing was there."""
     place = directory(home)
     mine = list(_ours(place))
     for one in mine:
@@ -75,7 +76,7 @@ def take_away(home: Path) -> bool:
 
 
 def _ours(place: Path) -> Iterator[Path]:
-    """The plugin's files, `__init__.py` first, so that Hermes does not load a half removed plugin."""
+    """The plugin's files. `__init__.py` comes first, so that Hermes never loads a half-removed plugin."""
     return (place / name for name in sorted(contents()) if _is_ours(place / name))
 
 

@@ -1,6 +1,6 @@
-"""The text of a new policy: every key with its meaning, so that the file is its own reference. Pure.
+"""Writes the text of a new policy: every key with its meaning, so that the file is its own reference. Pure.
 
-The values are the defaults of `policy`, so removing a line changes nothing.
+The values are the defaults of `policy`, so removing one of these lines changes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from strongroom.hermes.install.toml_edit import render_value
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The part of a policy that `wire` writes and updates. Either `vault` or `url` is empty."""
+    """The part of a policy that `wire` writes and updates. Only one of `vault` and `url` is set."""
 
     profile: str
     vault: str

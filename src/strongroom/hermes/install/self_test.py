@@ -1,7 +1,7 @@
 """The self test of `wire`: Hermes' own Python loads the plugin as Hermes does, and calls the vault once.
 
-The session is that of a background agent, which stores nothing. With `look_only`, the plugin is loaded and asked
-whether it is available, and the vault is not called.
+The test session is that of a background agent, so nothing is stored. With `look_only`, the plugin is loaded and only
+asked whether it is available; the vault is not called.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import PATIENCE, Hermes, ask
 
 _PROGRAM = "strongroom.hermes.install.load_check"
-"""A module name, run in Hermes' Python: it imports Hermes' modules, which this Python may not have."""
+"""The module to run in Hermes' Python. It is named and not imported, because this Python may lack Hermes' modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The actor of a terminal session ("" if not called), and the provider pinned by Hermes' managed settings.
+    """The result of the self test.
 
-    `delivered` and `waiting` count the spooled turns that were stored now and those that still wait.
+    `actor` is the actor of a terminal session, or "" if the vault was not called. `pinned` is the provider that Hermes'
+    managed settings force. `delivered` counts the spooled turns that were stored now, and `waiting` those that still
+    wait.
     """
 
     actor: str
@@ -30,7 +32,7 @@ class Verified:
 
 
 def verify_home(hermes: Hermes, home: HermesHome, *, look_only: bool) -> Verified:
-    """Load the plugin through Hermes. Raises `ProviderUnavailable` with the reason if it does not work."""
+    """Load the plugin through Hermes in a child process. Raises `ProviderUnavailable` with the reason if that fails."""
     how = "look" if look_only else "ask"
     command = ("-m", _PROGRAM, how, str(PATIENCE / 2))  # a spool may be long: the rest goes later
     said = ask(hermes.python, command, {"HERMES_HOME": str(home.path)})
@@ -39,6 +41,6 @@ def verify_home(hermes: Hermes, home: HermesHome, *, look_only: bool) -> Verifie
     if said["profile"] != home.profile:
         raise ProviderUnavailable(
             f"Hermes uses the profile name {said['profile']} for this home, not {home.profile}",
-            hint=f"name it as Hermes does: --home ROOT --profile {said['profile']}",
+            hint=f"run the command again with --home ROOT --profile {said['profile']}",
         )
     return Verified(str(said["actor"]), str(said["pinned"]), int(said["delivered"]), int(said["waiting"]))

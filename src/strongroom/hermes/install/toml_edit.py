@@ -12,15 +12,18 @@ Value = str | bool | tuple[str, ...]
 
 
 def render_value(value: Value) -> str:
-    """A value in TOML syntax."""
+    """Write a value in TOML syntax."""
     if isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
-        raise InvalidRequest("a path that is not UTF-8 cannot be written into a policy", hint="rename that directory")
+        raise InvalidRequest(
+            "a path that is not UTF-8 cannot be written into a policy",
+            hint="rename the directory so that its name is UTF-8",
+        )
     text: str = _tomlkit().item(_plain(value)).as_string()
     return text
 
 
 def set_key(text: str, table: str, key: str, value: Value) -> str:
-    """The text with a key set, in a table or, with "", at the top level."""
+    """The text with a key set in a table. The table "" means the top level."""
     tomlkit = _tomlkit()
     document = tomlkit.parse(text)
     held = document.setdefault(table, tomlkit.table()) if table else document

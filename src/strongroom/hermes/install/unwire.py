@@ -1,8 +1,10 @@
 """`strongroom unwire hermes`: undo what `wire` did.
 
-First the provider in config.yaml, so that Hermes stops using what is removed next; then the plugin and the cap, and
-only with `purge` the policy and the spooled turns. The memory itself is never touched. Running it again changes
-nothing.
+1. Switch off the provider in config.yaml, so that Hermes stops using what is removed next.
+2. Remove the plugin and the cap.
+3. With `purge` only: remove the policy and the spooled turns.
+
+The memory itself is never touched. Running `unwire` again changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from strongroom.model import pluralize
 
 
 def unwire(request: WireRequest, vaults: Vaults, machine: Machine, *, purge: bool = False) -> WireReport:
-    """Run the steps for each home and report on them."""
+    """Undo the wiring of each home, and report on the steps."""
     steps = Steps()
     found: list[HermesHome] = []
     begun = steps.run([("home", partial(_find_homes, request, machine, found))])
@@ -70,7 +72,7 @@ def _read_settings(work: Work) -> StepResult:
 
 
 def switch_off(work: Work) -> StepResult:
-    """Restore the former memory.provider; if that is not known, switch it off."""
+    """Restore the former memory.provider. If the former value is not known, switch the provider off."""
     if config_yaml.provider_in(work.config) != plugin_files.NAME:
         return StepResult(StepState.SKIP, "memory.provider is not strongroom")
     before = _before(work)
@@ -107,7 +109,7 @@ def remove_plugin(work: Work) -> StepResult:
 
 
 def revoke_cap(work: Work) -> StepResult:
-    """Remove the cap's file and, with a local vault, revoke the cap. Raises if the file is not a cap."""
+    """Remove the cap's file. With a local vault, also revoke the cap. Raises if the file does not hold a cap."""
     path = work.places.cap
     held = runtime_cap.own_in(path)
     if not path.exists():
@@ -134,7 +136,7 @@ def _revoke(held: Token) -> str:
 
 
 def remove_policy(work: Work, purge: bool) -> StepResult:
-    """Keep the policy, which is the owner's work; only `purge` removes it, with the marks of imported files."""
+    """Keep the policy, because it is the owner's work. With `purge`, remove it, and the records of imported files."""
     if purge:
         forget_marks(work.home.path)
     if work.policy_text is None:
@@ -148,7 +150,7 @@ def remove_policy(work: Work, purge: bool) -> StepResult:
 
 
 def remove_state(work: Work, purge: bool) -> StepResult:
-    """Keep the turns that wait to be stored, of which there is no other copy; only `purge` removes them."""
+    """Keep the turns that wait to be stored, because there is no other copy of them. With `purge`, remove them."""
     state = work.places.state
     waiting = _waiting(state / "spool")
     if not purge:
@@ -166,7 +168,7 @@ def remove_state(work: Work, purge: bool) -> StepResult:
     try:
         shutil.rmtree(state)
     except OSError as error:
-        raise KeyUnavailable(f"cannot remove {state}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot remove the directory {state}: {error.strerror}") from None
     remove(work.places.before)
     remove(work.places.whose)
     with suppress(OSError):  # not empty: there are other files beside it

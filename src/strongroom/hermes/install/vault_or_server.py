@@ -1,4 +1,7 @@
-"""The step of `wire` that reaches the vault, opening or making it, or the server. It writes nothing into the home."""
+"""The step of `wire` that reaches the memory: it opens or creates the vault, or asks the server.
+
+Nothing is written into the home.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ _BACK_UP = "back up {}, separately from the vault: without these keys nobody can
 
 
 def reach(work: Work) -> StepResult:
-    """Reach the requested vault or server; by default that of the policy, else the vault in the usual place."""
+    """Reach the requested vault or server. By default this is the one in the policy, or else the vault in the usual
+    place.
+    """
     asked, policy = work.request, work.policy
     if asked.url and asked.vault:
         raise InvalidRequest("both a vault and a server were named", hint="give either --vault or --url")
@@ -36,7 +41,7 @@ def reach(work: Work) -> StepResult:
     if asked.cap_file or asked.ca_file:
         raise InvalidRequest(
             "--cap-file and --ca-file are only for a server",
-            hint="add --url, or leave them out: for a local vault, wire mints the cap",
+            hint="add --url, or leave both options out: for a local vault, wire mints the cap",
         )
     return _vault(work)
 
@@ -123,9 +128,10 @@ def _known_ca_file(work: Work) -> str:
 
 
 def _shown(work: Work) -> Token:
-    """The cap to use: the given one, or the home's own if that is a renewal of it.
+    """The cap to show to the server: the cap that was given with --cap-file, or the home's own.
 
-    Without a given cap it is the home's own, which is sent only to the server that it was given for.
+    The home's own cap is used if it is a renewal of the given one, or if none was given. Without a given cap, the
+    server must be the one that the policy names, because a cap is sent only to the server that it was given for.
     """
     held = runtime_cap.read_held(work.places.cap)
     given = work.request.cap_file
@@ -139,7 +145,7 @@ def _shown(work: Work) -> Token:
 
 def _no_cap(work: Work) -> InvalidRequest:
     names = work.request.namespaces or (work.policy.namespaces if work.policy is not None else ())
-    hint = f"name its file with --cap-file; {runtime_cap.how_to_mint(work.scope, names)}"
+    hint = f"name the cap's file with --cap-file; {runtime_cap.how_to_mint(work.scope, names)}"
     if work.request.url:
         return InvalidRequest("a server needs a cap, and none was given", hint=hint)
     said = f"{FILE} names the server at {work.url}, but there is no cap for it"
@@ -147,13 +153,13 @@ def _no_cap(work: Work) -> InvalidRequest:
 
 
 def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:
-    """The names ordered by sensitivity, most sensitive first. Unknown ones come before all known ones."""
+    """Order names by sensitivity, the most sensitive first. Unknown names come before all known names."""
     found = set(names)
     return (*sorted(found - set(SENSITIVITY)), *(name for name in SENSITIVITY if name in found))
 
 
 def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
-    """The namespaces for Hermes: the requested ones, else those of the policy, else all."""
+    """Choose the namespaces for Hermes: the requested ones, or else those of the policy, or else all."""
     names, policy = tuple(there), work.policy
     is_same = policy is not None and policy.is_wired and (_known(policy.vault), policy.url) == (work.vault, work.url)
     kept = policy.namespaces if policy is not None and is_same else names

@@ -1,7 +1,7 @@
 """`strongroom wire hermes`: run the steps in order, for one or several homes.
 
-Steps that only check come first, so that anything that can be refused is refused before anything is written. The
-provider in config.yaml is written last. Running it again finishes an interrupted run, repairs, or changes nothing.
+Steps that only check come first, so that every refusal comes before anything is written. The provider in config.yaml is
+written last. Running `wire` again finishes an interrupted run, repairs a home, or changes nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ Planned = list[tuple[str, Callable[[], StepResult]]]
 
 @dataclass(slots=True)
 class WireReport:
-    """What a run did, and advice for the owner."""
+    """The finished steps of a run, and the advice for the owner."""
 
     steps: list[WireStep] = field(default_factory=list)
     homes: list[str] = field(default_factory=list)
     wall: str = ""
     beyond: list[Beyond] = field(default_factory=list)
     is_new: bool = False
-    """Whether a home is newly wired, or to another vault: then all advice is printed, later only where to read it."""
+    """Whether a home is newly wired, or now uses another vault.
+
+    The command prints all advice for a new home. In later runs it prints only where to read the advice.
+    """
 
     @property
     def failure(self) -> WireStep | None:
@@ -61,14 +64,14 @@ class WireReport:
 
 @dataclass(slots=True)
 class _Found:
-    """What is looked up once for all homes."""
+    """The Hermes and the homes, which are looked up once for all homes."""
 
     hermes: Hermes | None = None
     homes: tuple[HermesHome, ...] = ()
 
 
 def wire(request: WireRequest, vaults: Vaults, machine: Machine) -> WireReport:
-    """Run the steps for each home and report on them. With `look_only`, change nothing."""
+    """Run the steps for each home, and report on them. With `look_only`, nothing is changed."""
     steps, found = Steps(), _Found()
     begun = steps.run(
         [
@@ -96,7 +99,7 @@ def _is_elsewhere(work: Work) -> bool:
 
 
 def plan_home(work: Work) -> Planned:
-    """The steps of one home."""
+    """List the steps of one home."""
     return [
         ("settings", partial(_read_settings, work)),
         ("packages", partial(_check_packages, work)),
@@ -126,7 +129,7 @@ def _read_settings(work: Work) -> StepResult:
     work.read_files()
     if config_yaml.injects(work.config):
         raise InvalidRequest(
-            f"a hook in {config_yaml.FILE} already injects memory; with the provider, the model would get it twice",
+            f"a hook in {config_yaml.FILE} injects memory; together with the provider, the model would get lines twice",
             hint="remove `strongroom hook memory-inject` from the hooks: the provider replaces it",
         )
     plugin_files.directory(work.home.path)
@@ -163,8 +166,8 @@ def _verify(work: Work) -> StepResult:
     seen = self_test.verify_home(_known(work.hermes), work.home, look_only=work.look_only)
     if seen.pinned not in ("", plugin_files.NAME):
         raise ProviderUnavailable(
-            f"the managed settings of this Hermes pin memory.provider to {seen.pinned}, whatever config.yaml says",
-            hint="ask its administrator to change that",
+            f"the managed settings of this Hermes fix memory.provider to {seen.pinned}, so config.yaml has no effect",
+            hint="ask the administrator of Hermes to change this setting",
         )
     work.actor = seen.actor
     who = f"; in a terminal you are {seen.actor}" if seen.actor else ""

@@ -1,4 +1,4 @@
-"""The request of a run of `wire` or `unwire`, and its state for one home."""
+"""The request of a run of `wire` or `unwire`, and the run's state for one home."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strongroom.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The options of a run. None or empty means: keep the current value, or use the default."""
+    """The options of a run. None or empty means: keep the present value or, without one, use the default."""
 
     home: str | None = None
     profile: str | None = None
@@ -41,18 +41,18 @@ class WireRequest:
 
 
 class Vaults(Protocol):
-    """Opens and makes vaults. The command line can prompt for a passphrase; a plugin cannot."""
+    """Opens and creates vaults. The command line can prompt for a passphrase; a plugin cannot."""
 
     def open(self, place: str) -> Vault:
-        """Open the vault in a place. The caller closes it."""
+        """Open the vault in a place. The caller closes the vault."""
 
     def create(self, place: str) -> Vault:
-        """Make a vault as `strongroom init` does, and open it. The caller closes it."""
+        """Create a vault as `strongroom init` does, and open it. The caller closes the vault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The surroundings of a run: environment, the user's home directory, and the clock."""
+    """The surroundings of a run: the environment, the user's home directory, and the clock."""
 
     environ: Mapping[str, str]
     users_home: Path
@@ -61,7 +61,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Work:
-    """One home, and what the steps have found about it so far."""
+    """The state of a run for one home: the request, and the findings of the steps so far."""
 
     request: WireRequest
     vaults: Vaults
@@ -83,7 +83,7 @@ class Work:
     token: Token | None = None
     actor: str = ""
     kept: Vault | None = None
-    """The open vault, opened only once: with a passphrase, opening takes seconds."""
+    """The open vault. It is opened only once per home, because opening with a passphrase takes seconds."""
 
     def __post_init__(self) -> None:
         self.places = places_of(self.home)
@@ -94,7 +94,7 @@ class Work:
 
     @property
     def scope(self) -> str:
-        """The scope of this home's actors, for its cap."""
+        """The prefix of the paths of this home's actors, as the home's cap names it."""
         return f"{model.actor_path('hermes', self.home.profile)}/"
 
     @property
@@ -106,7 +106,7 @@ class Work:
         return inside(self.home.path, policies.path_of(self.home.path))
 
     def read_files(self) -> None:
-        """Read config.yaml and the policy. Raises, before anything is changed, if one cannot be read."""
+        """Read config.yaml and the policy. Raises before anything is changed if one of the two files cannot be read."""
         self.config_text = read_text(self.config_path) or ""
         self.config = config_yaml.read(self.config_text)
         self.policy_text = read_text(self.policy_path)
@@ -117,14 +117,14 @@ class Work:
             self.refuse_within(place, "the cap and the waiting turns")
 
     def _follow(self, policy: Policy) -> None:
-        """Use the paths in the policy if they belong to this home: one that was moved keeps its spool."""
+        """Use the paths in the policy if they belong to this home. So a home that was moved keeps its spool."""
         named = places_named_by(policy, self.home)
         self.is_astray = named is None
         if named is not None and named.cap.parent.is_dir():
             self.places = named
 
     def as_read(self) -> StepResult:
-        """The result of `read_files`."""
+        """The result of the step that read the files. It warns if the policy names files of another home."""
         if self.policy is None or not self.is_astray:
             return StepResult(StepState.OK, f"{self.home.path / config_yaml.FILE} is valid")
         return StepResult(
@@ -139,7 +139,7 @@ class Work:
         return f"{own} to give this home its own; turns that wait in {named} are not stored from here"
 
     def refuse_within(self, place: Path, what: str) -> None:
-        """Raise if a path is within the home or its root, which Hermes' backups copy."""
+        """Raise if a path is within the home or within its root. Hermes' backups copy both."""
         if is_within(place, self.home.path) or is_within(place, self.home.root):
             raise InvalidRequest(
                 f"{what} would be inside Hermes' home: {place}",
@@ -147,7 +147,7 @@ class Work:
             )
 
     def opened(self, place: str) -> Vault:
-        """The open vault of this home."""
+        """The vault of this home, which is opened at the first call."""
         if self.kept is None:
             self.kept = self.vaults.open(place)
         return self.kept
@@ -159,7 +159,7 @@ class Work:
             self.kept = None
 
     def do(self, message: str, write: Callable[[], object], *, hint: str = "") -> StepResult:
-        """Make a change, or with --check-only only report that it is needed."""
+        """Make a change. With --check-only, only report that the change is needed."""
         if self.look_only:
             return StepResult(StepState.DRIFT, f"to do: {message}", hint)
         write()

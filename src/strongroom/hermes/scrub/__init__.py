@@ -1,4 +1,4 @@
-"""Removal of recalled text from Hermes' own history: the rules, its database, and the copies out of reach."""
+"""Removes recalled text from Hermes' own history: the rules, Hermes' database, and a list of the copies elsewhere."""
 
 from strongroom.hermes.scrub.other_copies import Leftover, leftovers
 from strongroom.hermes.scrub.session_facts import Facts

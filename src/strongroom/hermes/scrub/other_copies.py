@@ -1,7 +1,7 @@
-"""Other places in and around a Hermes home that may hold recalled text. They are listed only, not changed.
+"""Other places in and around a Hermes home that may hold recalled text. They are listed here, and never changed.
 
-An earlier copy (a backup, a snapshot, an export) holds what the database held then. Logs, dumps of requests and spilled
-outputs hold what Hermes wrote there. Its own memory files hold what the agent chose to note.
+An earlier copy (a backup, a snapshot, an export) has the recalled text that the database had at that time. Logs, dumps
+of requests and saved outputs have what Hermes wrote there. Hermes' own memory files have the agent's notes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Leftover:
 
 
 def leftovers(home: Path, users_home: Path) -> list[Leftover]:
-    """The places found, those likely to hold most first."""
+    """List the places that exist, beginning with those that probably hold the most recalled text."""
     found = [Leftover(what, path) for what, pattern in _IN_HOME for path in sorted(home.glob(pattern))]
     return found + [
         Leftover(what, path) for what, pattern in _IN_USERS_HOME for path in sorted(users_home.glob(pattern))

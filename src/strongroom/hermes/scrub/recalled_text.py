@@ -1,10 +1,13 @@
-"""The recalled parts of a stored text, and the text without forgotten ones. Pure.
+"""Finds the recalled parts of a stored text, and removes forgotten lines from it. Pure.
 
-A recalled line is one line that begins with a dash and a day and ends with its id in brackets, as
-`provider.line_format` writes it. Hermes stores them in what it sent to the model, after the person's words and between
-its own fence tags. A fence without any recalled line left is removed as a whole. The person's words are never changed,
-even if they look like a recalled line. A tool's result is JSON: entries are removed by their id. A result that names a
-forgotten line in an unknown way is removed as a whole, because any part of it may be that line.
+`provider.line_format` writes a recalled line as one line of text: it begins with a dash and a day, and ends with the
+line's id in brackets. Hermes stores recalled lines in the text that it sent to the model, after the person's words and
+between Hermes' own fence tags.
+
+- A fence is removed as a whole if no recalled line is left in it.
+- The person's words are never changed, even if they look like a recalled line.
+- In a tool's result, which is JSON, the entries of forgotten lines are removed by their id.
+- A result that names a forgotten line in an unknown way is removed as a whole: any part may be the line's text.
 """
 
 from __future__ import annotations
@@ -25,24 +28,26 @@ _FENCE = re.compile(r"(?<!\s)\s*+<\s*+memory-context\s*+>(.*?)<\s*+/\s*+memory-c
 _FENCE_END = re.compile(r"<\s*+/\s*+memory-context\s*+>", re.IGNORECASE)
 
 REMOVED = '{"note": "removed: this was recalled, and has been forgotten since"}'
-"""The replacement for a tool's result that is removed as a whole."""
+"""The text that replaces a tool's result if the result is removed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text after removal, and the removed ids. The text is None if it is not needed any more."""
+    """The new text and the removed ids. The text is None if only the person's words are left."""
 
     text: str | None
     gone: tuple[LineId, ...]
 
 
 def sent_ids(content: str, sent: str) -> set[LineId]:
-    """The ids of the recalled lines in what was sent to the model."""
+    """The ids of the recalled lines in a text that was sent to the model."""
     return {LineId(found[1]) for found in _LINE.finditer(sent[len(_said(content, sent)) :])}
 
 
 def cut_sent(content: str, sent: str, is_gone: IsGone) -> Cut:
-    """The text sent, without forgotten lines; None if only the person's words are left."""
+    """Remove forgotten lines from a text that was sent to the model. The text is None if only the person's words are
+    left.
+    """
     said = _said(content, sent)
     tail, gone = _without(sent[len(said) :], is_gone)
     if not gone:
@@ -57,7 +62,7 @@ def result_ids(content: str) -> set[LineId]:
 
 
 def cut_result(content: str, is_gone: IsGone) -> Cut:
-    """A tool's result without forgotten lines."""
+    """Remove forgotten lines from a tool's result."""
     gone = tuple(sorted(one for one in result_ids(content) if is_gone(one)))
     if not gone:
         return Cut(content, ())
@@ -67,7 +72,7 @@ def cut_result(content: str, is_gone: IsGone) -> Cut:
 
 
 def _said(content: str, sent: str) -> str:
-    """The person's part of what was sent."""
+    """The person's words in a text that was sent to the model."""
     return content if sent.startswith(content) else ""
 
 
@@ -96,7 +101,7 @@ def _without(text: str, is_gone: IsGone) -> tuple[str, tuple[LineId, ...]]:
 
 
 class _Gone:
-    """Marks a removed value."""
+    """Stands for a removed JSON value."""
 
 
 _GONE = _Gone()
@@ -112,7 +117,7 @@ def _pruned_result(content: str, is_gone: IsGone) -> str:
 
 
 def _pruned(value: object, is_gone: IsGone) -> object:
-    """A JSON value without entries of forgotten lines, and without forgotten lines in its texts."""
+    """A JSON value without the entries of forgotten lines, and with forgotten lines removed from its texts."""
     if isinstance(value, str):
         return _without(value, is_gone)[0]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The facts about a session in Hermes' database, from which the actor of its recalls is known."""
+"""The facts about a session in Hermes' database. They tell which actor's memory the session recalled."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COLUMNS = {
     "identity": "profile_name",
     "origin": "origin_json",
 }
-"""Our name of each fact, and Hermes' column. A column that a version of Hermes lacks counts as empty."""
+"""Maps our name of each fact to Hermes' column. If a version of Hermes lacks a column, the fact is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The speaker and the place of a session, as far as recorded; otherwise empty."""
+    """The speaker and the place of a session. A fact that Hermes did not record is empty."""
 
     platform: str = ""
     user_id: str = ""
@@ -34,7 +34,7 @@ class Facts:
 
     @classmethod
     def told(cls, row: Mapping[str, object]) -> Facts:
-        """Parse a row's values, given by our names."""
+        """Build the facts from a database row, whose keys are our names."""
         found = {name: _text(row.get(name)) for name in COLUMNS if name != "origin"}
         return cls(**found, user_id_alt=_other_id(_text(row.get("origin"))))
 

@@ -1,9 +1,13 @@
-"""Recalled text in Hermes' `state.db`, and its removal so that no byte of it stays in the file.
+"""Finds recalled text in Hermes' `state.db`, and removes it so that no byte of it stays in the file.
 
-All rows are changed in one transaction, with the freed bytes overwritten. Then the write-ahead log is emptied, and the
-file rewritten if no other process has it open (pages that Hermes freed earlier may still hold text). A database that
-stays busy is not changed. Hermes' own triggers maintain its search index, which is merged afterwards, because deleted
-text stays in its pages until then. Which lines are forgotten is decided by the caller (`is_gone`).
+1. All rows are changed in one transaction, and the freed bytes are overwritten. A database that stays busy is not
+   changed.
+2. Hermes' own triggers update its search index. The index is merged in the same transaction, because its pages hold
+   deleted text until a merge.
+3. The write-ahead log is emptied.
+4. The file is rewritten if no other process has it open: pages that Hermes freed earlier may still hold text.
+
+The caller decides which lines are forgotten (`is_gone`).
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ class Scrubbed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Whether the write-ahead log was emptied, and the file rewritten."""
+    """How a scrub ended: whether the write-ahead log was emptied, and whether the file was rewritten."""
 
     is_emptied: bool
     is_rewritten: bool
@@ -70,7 +74,7 @@ class _Message:
 
 
 def find_recalled(path: Path) -> dict[Facts, set[LineId]]:
-    """The recalled lines in the database, by session facts. Reads only."""
+    """Find the recalled lines in the database, grouped by the facts of their sessions. Nothing is changed."""
     found: dict[Facts, set[LineId]] = {}
     with _opened(path, apsw.SQLITE_OPEN_READONLY, WAIT) as database:
         for message in _messages(database):
@@ -80,7 +84,7 @@ def find_recalled(path: Path) -> dict[Facts, set[LineId]]:
 
 
 def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
-    """The facts of a session; None if the database does not know it."""
+    """The facts of a session; None if the database does not have the session."""
     if not session or not path.exists():
         return None
     with _opened(path, apsw.SQLITE_OPEN_READONLY, wait) as database:
@@ -90,7 +94,7 @@ def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
 
 
 def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
-    """Remove every forgotten line, all or nothing. StoreUnavailable if the database stays busy."""
+    """Remove every forgotten line, in one transaction. Raises StoreUnavailable if the database stays busy."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:
         database.pragma("secure_delete", True)
         database.execute("BEGIN IMMEDIATE")
@@ -105,7 +109,7 @@ def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
 
 
 def finish(path: Path, *, wait: float = WAIT) -> Finished:
-    """Empty the write-ahead log, and rewrite the file if no other process has it open. Idempotent."""
+    """Empty the write-ahead log, and rewrite the file if no other process has it open. Can be repeated safely."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:
         (row,) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         is_emptied = row[0] == 0
@@ -113,7 +117,7 @@ def finish(path: Path, *, wait: float = WAIT) -> Finished:
 
 
 def traces(path: Path, gone: frozenset[LineId]) -> frozenset[LineId]:
-    """Those of the lines whose recalled text is still in the raw bytes of the database's files."""
+    """The forgotten lines whose recalled text is still in the raw bytes of the database's files."""
     there: set[str] = set()
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with suppress(FileNotFoundError), file.open("rb") as bytes_of:
@@ -153,10 +157,12 @@ def _opened(path: Path, flags: int, wait: float) -> Iterator[apsw.Connection]:
 def _unusable(path: Path, error: apsw.Error) -> StoreUnavailable:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(
-            f"{path} is in use by Hermes", hint="stop Hermes, or wait until it is idle, and run this again"
+            f"the database {path} is in use by Hermes",
+            hint="stop Hermes, or wait until it is idle, and run this command again",
         )
     return StoreUnavailable(
-        f"{path} cannot be used: {type(error).__name__}", hint="`hermes doctor` says more; nothing was changed"
+        f"the database {path} cannot be used: {type(error).__name__}",
+        hint="`hermes doctor` says more; nothing was changed",
     )
 
 
@@ -179,7 +185,7 @@ def _scrubbed(database: apsw.Connection, is_gone: IsGone) -> Scrubbed:
 
 
 def _messages(database: apsw.Connection) -> Iterator[_Message]:
-    """The messages that may hold recalled text, each with its session's facts."""
+    """The messages that may hold recalled text, each with the facts of its session."""
     if not _columns(database, "messages"):
         return
     facts = _facts(database)
@@ -201,7 +207,9 @@ def _facts(database: apsw.Connection) -> str:
 
 
 def _clean_index(database: apsw.Connection, changed: list[int]) -> None:
-    """Remove deleted text from the search index's pages, and from an index that no trigger maintains."""
+    """Remove deleted text from the pages of the search index. From an index without a trigger, remove the changed
+    messages.
+    """
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%messages_fts%'"
     for (name,) in list(database.execute(tables)):
         table = '"' + name.replace('"', '""') + '"'

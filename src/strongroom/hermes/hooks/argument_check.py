@@ -1,8 +1,9 @@
-"""Whether a tool's arguments reach for what belongs to the owner: the vault, its keys, the cap, the spool, the policy.
+"""Checks whether a tool's arguments would access the owner's things: the vault, its keys, the cap, the spool, the
+policy.
 
-Each argument is read as what it is: a command, code, a file's content, or a path. A guarded path must not be named
-anywhere, and a directory above it must not be passed to anything that might read all below it. Arguments that are too
-large to check count as reaching. This is best effort; docs/hermes.md says what it cannot detect.
+Each argument is checked by its kind: a command, code, a file's content, or a path. An argument must not name a guarded
+path anywhere. A directory above a guarded path must not be passed to a program that might read everything below it.
+Arguments that are too large to check are refused. This is best effort; docs/hermes.md says what it cannot detect.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from strongroom.hermes.hooks.shell_parser import ANY, ONE, TooMuch, clean
 from strongroom.hermes.hooks.word_expansion import Scene
 
 TEXT_LIMIT = 1 << 20
-"""Maximum number of characters of all arguments. More are not checked, and count as reaching."""
+"""Maximum number of characters of all arguments together. Larger arguments are refused without a check."""
 COMMAND_LIMIT = 1 << 17
-"""Maximum number of characters of commands and code together. More are not checked, and count as reaching."""
+"""Maximum number of characters of commands and code together. Larger arguments are refused without a check."""
 _TEXTS_LIMIT = 10_000
 TOO_MUCH = "more than can be checked"
 
@@ -38,9 +39,10 @@ _WRITING_TOOL = re.compile(r"write|create|delete|remove|move|rename|upload|save"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The place where a command would run: its directory, the homes that `~` may mean, its environment.
+    """The place where a command would run: its directory, the home directories that `~` may mean, and its environment.
 
-    `settings` is the runtime's configuration file, whose hooks a tool must not change; empty if there is none.
+    `settings` is the path of the runtime's configuration file, whose hooks a tool must not change. It is empty if there
+    is no such file.
     """
 
     cwd: str
@@ -58,9 +60,9 @@ def find_reach(
     real: Real,
     tool: str = "",
 ) -> str | None:
-    """The guarded thing that the arguments reach for; None if there is none.
+    """Find a guarded thing that the arguments would access. Returns its description, or None.
 
-    `names` lists a directory, `real` resolves links.
+    `names` lists a directory, and `real` resolves links.
     """
     try:
         said = _Said(arguments)
@@ -75,7 +77,7 @@ def find_reach(
 
 
 class _Said:
-    """All texts of the arguments, each with its key."""
+    """All texts in the arguments, each with its key."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.pairs: list[tuple[str, str]] = []
@@ -95,12 +97,14 @@ class _Said:
             raise TooMuch
 
     def of(self, *kinds: frozenset[str]) -> list[str]:
-        """The texts under keys of these kinds."""
+        """The texts whose keys are in one of these sets."""
         return [text for key, text in self.pairs if any(key in kind for kind in kinds)]
 
 
 def texts(value: object) -> Iterator[tuple[str, str]]:
-    """Every text in a tool's arguments with the nearest key above it; keys too, under no key."""
+    """Every text in a tool's arguments, with the nearest key above it. The keys are texts too; they come with an empty
+    key.
+    """
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         key, one = waiting.pop()

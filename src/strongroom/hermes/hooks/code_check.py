@@ -1,7 +1,8 @@
-"""Finds what Python code reaches for, in its syntax tree, following texts through names and calls.
+"""Finds the guarded things that Python code would access. It reads the syntax tree, and follows texts through names and
+calls.
 
-The values of expressions are those of `python_values`. A call that is not known to use names only is assumed to read
-its arguments, like an unknown program.
+`python_values` computes the values of expressions. A call is assumed to read the files that its arguments name, except
+for calls that are known to use only the names.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SPOKEN_LIMIT = 64
 
 
 def follow_python(text: str, follower: Follower) -> None:
-    """Check Python code."""
+    """Check Python code. Raises `Reaches` if the code would access something guarded."""
     if what := owner_commands.by_text(text):
         follower.look(text)
         raise Reaches(what)
@@ -49,7 +50,7 @@ class _Python:
         self._spoken: list[list[str]] = []
 
     def all(self, body: Sequence[ast.AST]) -> None:
-        """Check a whole program. If it runs something unknown, that may be any of its texts."""
+        """Check a whole program. If the program runs an unknown text, each of its texts is checked as a command."""
         self.block(body)
         for words in self._spoken if self._is_loose else ():
             if len(words) == 1:
@@ -87,7 +88,7 @@ class _Python:
             self._settle(node)
 
     def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        """Record a function. Its parameters may have their defaults."""
+        """Record a function: its parameters get their default values, and its return expressions are kept."""
         places = [*node.args.posonlyargs, *node.args.args]
         defaults = [*zip(places[::-1], node.args.defaults[::-1], strict=False)]
         defaults += [
@@ -102,7 +103,7 @@ class _Python:
         self.block(list(ast.iter_child_nodes(node)))
 
     def _settle(self, node: ast.AST) -> None:
-        """Evaluate a node after everything in it was checked."""
+        """Evaluate a node. Everything inside the node was checked before."""
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._bind(target, self._values.of(node.value), node.value)
@@ -126,7 +127,9 @@ class _Python:
                 self._look(one)
 
     def _look(self, text: str) -> None:
-        """Check a text if all of it is known. Otherwise it is checked where something opens or runs it."""
+        """Check a text if all of it is known. A text with unknown parts is checked only where a call opens or runs
+        it.
+        """
         if UNKNOWN not in text and ANY not in text:
             self._speak([text])
             self._follower.look(text)
@@ -232,7 +235,7 @@ class _Python:
         self._follower.scene.cwd = before
 
     def _exec(self, name: str, node: ast.Call) -> None:
-        """Follow `os.execlp` and the like, and `os.spawnlp` with its mode argument."""
+        """Check a call such as `os.execlp`, or `os.spawnlp` with its mode argument."""
         given = node.args[1:] if name.startswith("spawn") else node.args
         items = (
             self._values.items(given[1])

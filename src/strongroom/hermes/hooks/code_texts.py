@@ -1,7 +1,7 @@
-"""Finds what code in languages other than Python reaches for, in its string literals.
+"""Finds the guarded things that code in languages other than Python would access, by its string literals.
 
-No syntax is known except for how strings are written and joined. The use of a string is guessed from words beside it,
-such as `read` or `exec`.
+Only the rules for writing and joining strings are known. Words beside a string, such as `read` or `exec`, suggest how
+the string is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JOIN = re.compile(r"\b(?:join|resolve|Combine)\s?\(")
 
 
 def follow(text: str, follower: Follower, *, is_shell_like: bool = False) -> None:
-    """Check code: its strings, alone and joined. With `is_shell_like`, a string in backticks is a command."""
+    """Check the strings in code, alone and joined. With `is_shell_like`, a string in backticks is a command."""
     follower.look(text)
     home = (follower.scene.homes or (UNKNOWN,))[0]
     text = _HOME.sub(lambda _: f'"{home}"', text)

@@ -1,4 +1,4 @@
-"""Finds what one simple command reaches for: its program, its operands, and what it runs or prints."""
+"""Finds the guarded things that one simple command would access, by its program, its operands and its output."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from strongroom.hermes.hooks.script_check import Follower
 
 NAMES_LIMIT = 64
-"""How many names from stdin are checked."""
+"""Maximum number of file names from stdin that are checked."""
 _SPACE = re.compile(r"\s")
 _CALL = re.compile(r"\s*+\(|[\w.]+\s?\(")
-"""The beginning of code that is not a command."""
+"""The beginning of a function call: the text is code, not a command."""
 _SET = re.compile(r"([A-Za-z_]\w*)=")
 _RUN_SETTING = re.compile(
     rf"(?:-o)?(?:[\w-]{{1,64}}[.]){{0,4}}{program_tables.RUN_VARIABLE.pattern}(?:=(.*))?", re.IGNORECASE | re.DOTALL
 )
-"""A setting whose value a program runs, with its value or before it: `-o ProxyCommand=...`, `core.pager ...`."""
+"""A setting that contains a command, such as `-o ProxyCommand=...`. The command may also be the next word, as in
+`core.pager less`.
+"""
 _RUNNERS = frozenset(("xargs", "env", "eval", "find", "perl", "node", "ruby", "php"))
 
 
@@ -52,7 +54,9 @@ def run(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
 
 
 def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """Follow arguments that are run: after a shell-escape sign, or as the value of an option that runs it."""
+    """Check arguments that the program runs as commands: those after a shell-escape sign, and values of certain
+    options.
+    """
     for word in argv[1:]:
         if found := program_tables.BANG.search(word):
             follower.text(found[1])
@@ -71,7 +75,7 @@ def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> No
 
 
 def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | None) -> str | None:
-    """Check a program that is known from the tables alone."""
+    """Check a program that has no function of its own here. The tables say what it does."""
     _judge(follower, program, argv)
     _judge_stdin(follower, program, argv, stdin)
     _follow_code(follower, program, argv, stdin)
@@ -87,7 +91,7 @@ def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | No
 
 
 def _judge_stdin(follower: Follower, program: str, argv: Sequence[str], stdin: str | None) -> None:
-    """Check names of files, or later commands, that a program takes from stdin or from a list."""
+    """Check the file names or commands that a program reads from stdin or from a list."""
     is_taking = any(map(program_tables.NAMES_OPTION.fullmatch, argv))
     lists = [follower.files.get(follower.place_of(word.rpartition("=")[2])) for word in argv] if is_taking else []
     if is_taking or program in program_tables.NAME_TAKERS:
@@ -104,7 +108,7 @@ def _judge_stdin(follower: Follower, program: str, argv: Sequence[str], stdin: s
 
 
 def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """Check operands by what is known of the program."""
+    """Check the operands of a program, by the program's row in the tables."""
     least = _least(program, argv)
     before = follower.scene.cwd
     found = list(operands(follower, program, argv))
@@ -119,7 +123,9 @@ def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
 
 
 def _least(program: str, argv: Sequence[str]) -> Relation:
-    """The weakest relation of an operand to a guarded path at which this program reaches the guarded path."""
+    """The weakest relation between an operand and a guarded path by which this program would access the guarded
+    path.
+    """
     if program in ("rg", "fd") and "--files" in argv:
         return Relation.WITHIN
     recursive = program_tables.RECURSIVE.get(program)
@@ -131,7 +137,7 @@ def _least(program: str, argv: Sequence[str]) -> Relation:
 
 
 def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[str]:
-    """The words that may be files. Changes the directory on the way, as the options say."""
+    """The words of a command that may be files. An option such as `-C` changes the directory on the way."""
     has_pattern = program not in program_tables.SEARCHERS or any(map(program_tables.PATTERN_OPTION.match, argv[1:]))
     words = iter(argv[1:])
     for word in words:
@@ -150,7 +156,7 @@ def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[
 
 
 def _check_changes(follower: Follower, program: str, argv: Sequence[str]) -> None:
-    """Check whether the runtime's configuration is changed."""
+    """Check whether the command changes the runtime's configuration."""
     is_edit = any(map(program_tables.IN_PLACE.match, argv[1:]))
     if program in program_tables.READERS and (not is_edit or program not in ("sed", "yq")):
         return
@@ -178,7 +184,7 @@ def _follow_code(follower: Follower, program: str, argv: Sequence[str], stdin: s
 def _follow_interpreter(
     follower: Follower, option: re.Pattern[str], argv: Sequence[str], stdin: str | None, *, is_shell_like: bool
 ) -> None:
-    """Follow code in an argument or on stdin. A script may read any file named after it."""
+    """Check code in an argument or on stdin. A script may read any file that is named after the script."""
     texts = [word for before, word in pairwise(argv[1:]) if option.match(before)]
     texts += [word.partition("=")[2] for word in argv[1:] if option.match(word.partition("=")[0]) and "=" in word]
     files = [word for word in argv[1:] if not word.startswith("-")]
@@ -192,16 +198,16 @@ def _follow_interpreter(
 
 
 def _follow_texts(follower: Follower, argv: Sequence[str]) -> None:
-    """Follow arguments that are shell text."""
+    """Check the arguments that are shell text."""
     for word in argv[1:]:
         if not word.startswith("-") and _SPACE.search(word):
             follower.text(word.partition("=")[2] if argv[0] == "alias" else word)
 
 
 def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> None:
-    """Follow what an unknown program may run: each word that is a shell or an interpreter begins a command.
+    """Check the commands that an unknown program may run. A word that is a shell or an interpreter begins a command.
 
-    So does Strongroom with a verb; without one it may be a folder or a package.
+    The word `strongroom` begins a command only before one of its verbs; otherwise it may be a folder or a package.
     """
     for place, word in enumerate(words[:32]):
         program = program_of(word)
@@ -213,7 +219,7 @@ def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> No
 
 
 def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
-    """Follow the command after `sudo`, `env`, `timeout` and the like."""
+    """Check the command after a wrapper such as `sudo`, `env` or `timeout`."""
     place = 1
     before = follower.scene.cwd
     while place < len(argv) and program_tables.WRAPPED.fullmatch(argv[place]):
@@ -238,7 +244,7 @@ def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | No
 
 
 def _is_fed(argv: Sequence[str]) -> bool:
-    """Whether a command gets its arguments from stdin: `parallel` does, unless they follow `:::`."""
+    """Whether a command takes its arguments from stdin. `parallel` does, except after `:::`."""
     return program_of(argv[0]) == "parallel" and not any(word.startswith(":::") for word in argv)
 
 

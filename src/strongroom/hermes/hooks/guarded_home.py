@@ -1,8 +1,8 @@
-"""The hooks' view of one Hermes home: what is guarded there, whether its cap is valid, and whose memory is asked.
+"""A hook's view of one Hermes home: which paths are guarded, whether the cap is valid, and whose memory is used.
 
-A hook's document names a session and, before a turn, a platform and a sender, but no chat. So on a multi-user platform
-the chat is looked up in Hermes' own database. If it is not there, nothing is recalled: private lines must not be shown
-in a chat that others read.
+A hook's input names a session and, before a turn, a platform and a sender, but no chat. On a platform with several
+users the chat is therefore looked up in Hermes' own database. If the database does not have the session, nothing is
+recalled, because other people may read the chat.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from strongroom.memory import Memory
 from strongroom.model import Actor
 
 _SETTINGS = "config.yaml"
-"""Hermes' own configuration, which names its hooks."""
+"""Hermes' own configuration file, which names its hooks."""
 _CONSENT = "shell-hooks-allowlist.json"
-"""The hooks that the owner agreed to. Without an entry there, Hermes starts and leaves a hook out."""
+"""The file with the hooks that the owner agreed to. Hermes leaves out a hook that is missing there."""
 _LOOK = 0.3
 """Seconds to wait for Hermes' database."""
 _NO_DEED = re.compile(r"[^A-Za-z0-9._:/@+-]")
@@ -46,14 +46,14 @@ _DEED_LIMIT = 64
 
 
 class Bound:
-    """One home, for one run of a hook."""
+    """One Hermes home during one run of a hook."""
 
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._home = home_of(path)
         self._environ = environ
 
     def reached(self, said: Payload) -> str | None:
-        """The guarded thing that the arguments of a tool call reach for, or None."""
+        """The guarded thing that a tool call's arguments would access, or None."""
         home = self._home.path
         around = Surroundings(said.cwd or os.getcwd(), _homes(self._environ), self._environ, str(home / _SETTINGS))
         guarded = guarded_of(self._wired(), home)
@@ -63,22 +63,23 @@ class Bound:
         )
 
     def standing(self) -> None:
-        """Raise if the gate does not accept the runtime's cap. The cap is not renewed for that."""
+        """Raise if the gate does not accept the home's cap. The cap is not renewed for this check."""
         policy = self._wired()
         token = self._home.parts.caps.narrowed(_owner(policy), policy.namespaces)
         self._home.way.ask(token, Memory.snapshot, hasty=True)
 
     def observe(self, what: str, digest: str, session: str = "") -> None:
-        """Log a tool call, as that of the session's speaker."""
+        """Log a tool call in the vault, as an act of the person who speaks in the session."""
         name = _NO_DEED.sub("_", what)[:_DEED_LIMIT]
         self._home.look.ask(self._actor(session), lambda memory: memory.observe(name, digest), hasty=True)
 
     def recall(self, said: Payload) -> str:
-        """The recall for a person's message, without lines that this conversation was shown before."""
+        """Recall lines for a person's message. Lines that this conversation has seen already are left out."""
         told = self._told(said)
         if told is None:
             raise InvalidRequest(
-                "the hook cannot tell who is speaking in this chat", hint="use the memory provider instead of this hook"
+                "the hook cannot find out who is speaking in this chat",
+                hint="use the memory provider instead of this hook",
             )
         session = MemorySession(self._home, said.session)
         session.told = told
@@ -90,13 +91,15 @@ class Bound:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether the policy file has a fault, so that the last good policy is in use, if there is one."""
+        """Whether the policy file has a fault. The last good policy, if there is one, is then in use."""
         self._usable()
         return bool(self._home.broken)
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be checked here, in words for a model and its user; empty if it can."""
+        """The reason why nothing can be checked here, in words for a model and its user. Empty if checks are
+        possible.
+        """
         if policy := self._usable():
             return "" if policy.is_wired else "this home is not wired: run `strongroom wire hermes`"
         return "the policy file has an error: `strongroom wire hermes --check-only` shows it"
@@ -134,7 +137,7 @@ class Bound:
 
 
 def guarded_of(policy: Policy, home: Path) -> list[GuardedPath]:
-    """The owner's paths that a tool must not reach for."""
+    """The owner's files and directories that a tool must not access."""
     found = {
         "the vault": policy.vault or settings.find().vault,
         "the vault's keys": str(default_directory("")),
@@ -157,7 +160,7 @@ def _owner(policy: Policy) -> Actor:
 
 
 def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The homes that `~` may mean: by the environment, and by the user database."""
+    """The home directories that `~` may mean: the one in the environment, and the one in the user database."""
     found = [environ.get("HOME", "")]
     with suppress(KeyError):
         found.append(pwd.getpwuid(os.geteuid()).pw_dir)
@@ -172,7 +175,7 @@ def _names(directory: str) -> frozenset[str]:
 
 
 def _shown(history: object) -> set[model.LineId]:
-    """The lines that the model has been shown, by the conversation's own messages."""
+    """The ids of the lines that the model has already seen, taken from the conversation's messages."""
     found: set[model.LineId] = set()
     for one in history if isinstance(history, list) else ():
         sent = one.get("api_content") if isinstance(one, dict) else None

@@ -1,8 +1,13 @@
-"""The relation of a path, a pattern or a text with unknown pieces to the guarded paths.
+"""Compares a path, a pattern or a text with unknown parts with the guarded paths.
 
-Four relations, from least to most: APART; ABOVE, a directory that holds something guarded; DEEP, anything below such a
-directory; WITHIN, the guarded path itself or something in it. Case is ignored, links are followed, and a path that
-begins with an unknown piece may begin anywhere.
+There are four relations, from the weakest to the strongest:
+
+- APART: none of the following.
+- ABOVE: a directory that holds something guarded.
+- DEEP: anything below such a directory.
+- WITHIN: the guarded path itself, or something in it.
+
+Case is ignored, and links are followed. A path that begins with an unknown part may begin anywhere.
 """
 
 from __future__ import annotations
@@ -19,12 +24,12 @@ from strongroom.hermes.hooks.shell_parser import ANY, ONE, UNKNOWN
 SETTINGS = "the hooks in the runtime's configuration"
 
 _CONTENTS = ("root.keyring", "issuer.key", "vault.db", "vault.turn", "owner.cap", "runtime.cap")
-"""Names of files in guarded directories, which a search by name there would find."""
+"""Names of files in guarded directories. A search for such a name would find the guarded file."""
 _COMMON = frozenset(("home", "users", "share", "plugins", "config.toml"))
-"""Names too common to mean anything after an unknown piece."""
+"""Names that are too common to suggest a guarded path if the directory above them is unknown."""
 _NAME_LIMIT = 255
 _PATH_LIMIT = 4096
-"""Longest path, in characters: no system opens a longer one."""
+"""Maximum length of a path, in characters. No system opens a longer path."""
 _DEEP = "**"
 _MARKED = re.compile(f"[{ONE}{ANY}{UNKNOWN}]")
 _PURE = re.compile(f"[{ANY}{UNKNOWN}]+")
@@ -38,7 +43,7 @@ Real = Callable[[str], str]
 
 
 class Reaches(Exception):
-    """Something guarded is reached for."""
+    """Raised if a tool call would access something guarded. `what` describes it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -46,7 +51,7 @@ class Reaches(Exception):
 
 
 class Relation(IntEnum):
-    """The relation of a path to a guarded one."""
+    """The relation of a path to a guarded path."""
 
     APART, ABOVE, DEEP, WITHIN = range(4)
 
@@ -56,14 +61,14 @@ NOWHERE = (Relation.APART, "")
 
 @dataclass(frozen=True, slots=True)
 class GuardedPath:
-    """A guarded path, with its description."""
+    """A guarded path and its description."""
 
     name: str
     path: str
 
 
 class Map:
-    """The guarded paths, and how paths resolve. `names` lists a directory, `real` resolves links."""
+    """The guarded paths, and how other paths resolve. `names` lists a directory, and `real` resolves links."""
 
     def __init__(self, guarded: Sequence[GuardedPath], homes: Sequence[str], names: Names, real: Real) -> None:
         linked = [GuardedPath(one.name, there) for one in guarded if (there := _real(real, one.path)) != one.path]
@@ -76,22 +81,25 @@ class Map:
         self._seen: dict[str, tuple[Relation, str]] = {}
 
     def of(self, name: str, path: str) -> Map:
-        """A map of one other path, which resolves paths in the same way."""
+        """Make a map with one other guarded path. It resolves paths in the same way as this map."""
         return Map([GuardedPath(name, path)], (), self._names, self._real)
 
     def mentioned(self, text: str) -> str | None:
-        """The guarded path that a text names in full, anywhere."""
+        """The description of a guarded path that a text names in full at any place; None if there is none."""
         text = _SLASHES.sub("/", text).casefold()
         return next((name for name, needle in self._needles if needle in text and _stands(needle, text)), None)
 
     def relation(self, path: str, bases: Iterable[str]) -> tuple[Relation, str]:
-        """How a path relates to a guarded one, and to which. A relative path is tried from each of the bases."""
+        """The strongest relation of a path to a guarded path, with the description of that guarded path.
+
+        A relative path is tried from each of the `bases`.
+        """
         if len(path) > _PATH_LIMIT or not path:
             return NOWHERE
         return max((self._absolute(place) for place in self._places(path, bases)), default=NOWHERE)
 
     def _places(self, path: str, bases: Iterable[str]) -> Iterator[str]:
-        """The places that a path may lead to, as written and with links resolved."""
+        """The places that a path may lead to: as it is written, and with links resolved."""
         if path.startswith(("/", UNKNOWN)):
             bases = ("/",)
         for base in bases:
@@ -125,7 +133,9 @@ class Map:
 
 
 def without_star(word: str) -> str:
-    """The directory of a pattern such as `DIR/*`, which stands for its names only; any other word unchanged."""
+    """The directory of a pattern such as `DIR/*`, for programs that only show names. Any other word is returned
+    unchanged.
+    """
     place, slash, last = word.rstrip("/").rpartition("/")
     return place if slash and last == ANY else word
 
@@ -138,7 +148,7 @@ def _real(real: Real, path: str) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path as `fnmatch` patterns. `**` is any number of parts."""
+    """The parts of a path as `fnmatch` patterns. The part `**` stands for any number of parts."""
     return [_pattern(part) for part in path.casefold().split("/") if part]
 
 
@@ -150,7 +160,9 @@ def _pattern(part: str) -> str:
 
 
 def _relation(pattern: list[str], is_led: bool, parts: Sequence[str]) -> Relation:
-    """Match a pattern against a guarded path, tracking every position in `parts` that it may have reached."""
+    """Compare a pattern with a guarded path. The code tracks every position in `parts` that the pattern may have
+    reached.
+    """
     end = len(parts)
     at = set(range(end)) if is_led else {0}
     is_below, is_deep, is_within = is_led, False, not end
@@ -183,13 +195,13 @@ def _fits(part: str, pattern: str) -> bool:
 
 
 def _spelled(path: str, homes: Sequence[str]) -> list[str]:
-    """The spellings of a path inside a text: in full, and without the home before it."""
+    """The spellings of a path that a text may contain: the full path, and the path relative to a home directory."""
     below = [path[len(home) :].lstrip("/") for home in homes if home and path.startswith(f"{home.rstrip('/')}/")]
     return [path.casefold(), *(one.casefold() for one in below if "/" in one)]
 
 
 def _stands(needle: str, text: str) -> bool:
-    """Whether a path occurs in a text as a whole, not as a part of a longer name."""
+    """Whether a text contains a path as a whole, and not only as a part of a longer name."""
     at = text.find(needle)
     while at >= 0:
         is_whole = needle.startswith("/") or at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_.-")

@@ -1,8 +1,8 @@
-"""A hook's input from a runtime: read from a pipe within limits of time and size, and checked.
+"""Reads a hook's input from a pipe, within limits of time and size, and checks it.
 
-A pipe that stays open is not waited for: the bytes read by the deadline are used, and refused if incomplete. A terminal
-is not read at all. The document is Hermes' (`agent/shell_hooks.py`): event, tool, arguments, session, working
-directory, and extra fields of the event.
+At the deadline the input ends, even if the pipe stays open; an incomplete document is refused. A terminal is never
+read. The document has Hermes' form (`agent/shell_hooks.py`): event, tool, arguments, session, working directory, and
+extra fields of the event.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from strongroom.errors import BodyTooLarge, InvalidRequest
 from strongroom.strict_json import check_unique_keys
 
 LIMIT = 16 << 20
-"""Largest document, in bytes: it may contain a whole conversation."""
+"""Maximum size of the document, in bytes. The document may contain a whole conversation."""
 _CHUNK = 1 << 16
 _HELP = "see `strongroom hook --help`"
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One event of a runtime. `arguments` is None if the runtime gave none."""
+    """One event of a runtime. `arguments` is None if the runtime named no arguments."""
 
     event: str = ""
     tool: str = ""
@@ -37,13 +37,13 @@ class Payload:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def said(self, name: str) -> str:
-        """A text among the event's extra fields; empty if it is not a text."""
+        """The text in an extra field of the event. Empty if the field is missing or is not a text."""
         found = self.extra.get(name)
         return found if isinstance(found, str) else ""
 
 
 class _Document(msgspec.Struct):
-    """Hermes' document. Unknown fields are a later version's."""
+    """The document that Hermes sends. Unknown fields are allowed, because a later version may add fields."""
 
     hook_event_name: str | None = None
     tool_name: str | None = None
@@ -54,7 +54,7 @@ class _Document(msgspec.Struct):
 
 
 def parse(data: bytes) -> Payload:
-    """Parse a document. Any flaw in it is InvalidRequest."""
+    """Parse a document. Raises InvalidRequest for any error in the document."""
     try:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -71,7 +71,7 @@ def parse(data: bytes) -> Payload:
 
 
 def read(descriptor: int, until: float) -> bytes:
-    """Everything in a pipe or a file, read until the moment `until` of the monotonic clock."""
+    """Read a pipe or a file to its end, or until the time `until` of the monotonic clock."""
     if os.isatty(descriptor):
         raise InvalidRequest("stdin is empty: a runtime calls this hook with JSON on stdin", hint=_HELP)
     data = bytearray()

@@ -1,6 +1,7 @@
-"""Whether a command acts as the owner: by a verb of Strongroom, by its library, by secrets in the environment.
+"""Checks whether a command acts as the owner: by a verb of Strongroom, by its library, or by secrets in the
+environment.
 
-Every verb that is not on the short list of harmless ones counts as the owner's, even one of a later version.
+A short list names the harmless verbs. Every other verb counts as the owner's, even a verb of a later version.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ VERBS = names(
     "audit backup cap document erase export forget get history hook import init list mcp migrate namespaces profile "
     "provider put replace restore rotate scrub serve snapshot unwire upgrade who search recall wire"
 )
-"""The owner's verbs as of now, for places where "strongroom" may also be a folder or a package."""
+"""The owner's verbs in this version. They are needed where "strongroom" may also be a folder or a package."""
 
 A_COMMAND = "a command that uses the owner's keys"
 THE_LIBRARY = "Strongroom's library, which opens the vault"
@@ -36,18 +37,18 @@ _SECRET = re.compile(
 
 
 def program_of(word: str) -> str:
-    """The name of a program, without its directory."""
+    """The name of a program without its directory."""
     return word.rsplit("/", 1)[-1].rpartition("#")[2].removesuffix(".exe")
 
 
 def by_command(words: Sequence[str]) -> str | None:
-    """The reason why a command, given as words, is the owner's; None if it is not."""
+    """The reason why a command, given as words, acts as the owner. None if it does not."""
     rest = _after_strongroom(words)
     return A_COMMAND if rest is not None and not _is_harmless(rest) else None
 
 
 def by_guess(words: Sequence[str]) -> str | None:
-    """Like `by_command`, for words that may not be a command at all. Only verbs of this version are recognised."""
+    """The reason why words act as the owner, if they are a command at all. Only verbs of this version are recognised."""
     rest = words[1:]
     if words and (found := _AS_MODULE.fullmatch(words[0])):
         name, rest = (found[1], rest) if found[1] else ("".join(words[1:2]), words[2:])
@@ -60,14 +61,18 @@ def by_guess(words: Sequence[str]) -> str | None:
 
 
 def by_text(text: str, *, is_search: bool = False) -> str | None:
-    """The reason why code or a command is the owner's by the library or the secrets it names. A mere search is not."""
+    """The reason why code or a command acts as the owner: it uses Strongroom's library or names secrets. None if it
+    does not.
+
+    A command that only searches for a text may name the library.
+    """
     if not is_search and _LIBRARY.search(text):
         return THE_LIBRARY
     return _SECRETS if _SECRET.search(text) else None
 
 
 def _after_strongroom(words: Sequence[str]) -> Sequence[str] | None:
-    """The arguments of Strongroom, if the command calls it."""
+    """The arguments of Strongroom, if the command calls it; otherwise None."""
     if not words:
         return None
     program = program_of(words[0]).casefold()
@@ -84,7 +89,7 @@ def _after_strongroom(words: Sequence[str]) -> Sequence[str] | None:
 
 
 def _is_harmless(words: Sequence[str]) -> bool:
-    """Whether the first verb is harmless."""
+    """Whether the first verb of a command is harmless."""
     options = [word for word in words if word.startswith("-")]
     if options in (["--help"], ["-h"]) and words[-1] == options[0]:
         return True
@@ -93,7 +98,7 @@ def _is_harmless(words: Sequence[str]) -> bool:
 
 
 def _first_verb(words: Sequence[str]) -> str:
-    """The first verb, or the first harmless option. Other options are skipped, with their values."""
+    """The first verb, or the first harmless option. Other options and their values are skipped."""
     place = 0
     while place < len(words):
         word = words[place]

@@ -1,6 +1,7 @@
-"""The output of a pipeline of known text: `echo`, `printf`, and the filters that could hide a name or a command.
+"""Computes the output of a pipeline with known input: `echo`, `printf`, and filters that could hide a name or a
+command.
 
-None if it is unknown.
+The output is None if it cannot be known.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ def _filled(found: re.Match[str], given: Iterator[str]) -> str:
 
 
 def clean_decoded(text: str) -> str:
-    """Decode backslash escapes; unknown pieces stay unknown."""
+    """Decode backslash escapes. Unknown parts of the text stay unknown."""
     return UNKNOWN.join(clean(decode(one)) for one in text.split(UNKNOWN))
 
 
 def pipe(program: str, options: Sequence[str], text: str) -> str | None:
-    """The output of a filter for a text on stdin."""
+    """The output of a filter for a text on stdin. None if the output cannot be known."""
     made = _FILTERS.get(program)
     try:
         return None if made is None else made(options, text)
@@ -127,7 +128,7 @@ def _sed(options: Sequence[str], text: str) -> str | None:
 
 
 def run_by_sed(word: str) -> re.Match[str] | None:
-    """The command that `s/.../COMMAND/e` runs, as the first group."""
+    """The command in a sed script of the form `s/.../COMMAND/e`. The first group of the match is the command."""
     found = _SUBSTITUTE.match(word)
     return _ANYTHING.match(found[3]) if found is not None and "e" in found[4] else None
 
@@ -145,4 +146,4 @@ _FILTERS: dict[str, Callable[[Sequence[str], str], str | None]] = {
     "sed": _sed,
     **dict.fromkeys(("cat", "head", "tail", "sort", "uniq", "tee", "grep", "shuf", "tac"), _same),
 }
-"""The last ones select or reorder lines, so any line may be printed."""
+"""The filters by program. Those from `cat` on only select or reorder lines, so any line of the input may be printed."""

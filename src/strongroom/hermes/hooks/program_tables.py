@@ -1,6 +1,6 @@
-"""Tables about programs: which only show names, which cannot take a directory tree, which run others.
+"""Tables of programs: which only show names, which cannot read a directory tree, and which run other programs.
 
-A program in no table is assumed to read everything it is given, directories with all that is in them.
+A program that is in no table is assumed to read everything that it is given, and directories with everything in them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LISTING = names(
     "wait jobs alias getfacl lsattr journalctl systemctl service pgrep namei command builtin exec env xargs "
     "hermes history dig man getconf numfmt"
 )
-"""Show names, sizes and existence, or only words; nothing below a directory is read."""
+"""Programs that show only names, sizes and existence, or handle only words. They read no file below a directory."""
 
 SHOWING = names("ls dir exa eza lsd tree du stat test [ [[ echo printf for select")
-"""The programs among these that read nothing but names when given `DIR/*`."""
+"""Programs that read only names if they are given `DIR/*`."""
 
 FLAT = names(
     "cat bat head tail less more wc nl tac rev cut paste join sort uniq comm column fold fmt sed awk gawk mawk "
@@ -33,7 +33,7 @@ FLAT = names(
     "grep egrep fgrep zgrep chmod chown chgrp rm scp diff setfacl install gh pip pip3 python python3 node deno "
     "bun ruby perl php lua sh bash zsh dash ksh ssh sqlite3 psql awk kubectl"
 )
-"""Read single files; a directory has no effect on them, except with an option in RECURSIVE."""
+"""Programs that read single files. They do not read the files in a directory, except with an option in RECURSIVE."""
 
 RECURSIVE = {
     **dict.fromkeys(
@@ -50,39 +50,39 @@ RECURSIVE = {
 SEARCHERS = frozenset(
     ("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "nawk", "jq", "yq", "tr")
 )
-"""The first operand is a pattern or a program, not a file, except if an option gave one."""
+"""Programs whose first operand is a pattern or a script and not a file. An option can give the pattern instead."""
 PATTERN_OPTION = re.compile(r"-\w*[ef]$|--(?:regexp|file|expression|from-file)\b")
 
 WHOLE_CWD = frozenset(("rg", "ag", "ack", "http-server", "serve"))
-"""Use the working directory if no file is named."""
+"""Programs that read the working directory if no file is named."""
 
 MOVERS = frozenset(("cp", "mv", "scp", "rsync", "install", "ln"))
-"""The last operand is the target."""
+"""Programs whose last operand is the target."""
 
 NAME_TAKERS = frozenset(("cpio", "pax", "parallel"))
-"""Programs that read file names from stdin. `NAMES_OPTION` makes others do so."""
+"""Programs that read file names from stdin. The option NAMES_OPTION makes other programs do so."""
 NAMES_OPTION = re.compile(r"-T|-@|--(?:files-from|paths-from-stdin|null|from-stdin)\b.*")
 
 LATER = frozenset(("at", "batch", "crontab"))
 """Programs that run the text on stdin at a later time."""
 CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
 BANG = re.compile(r"(?:^|[:=;+\n])[ \t]{0,8}+(?:\\?!|[.]?(?:shell|system)[ \t])[ \t]{0,8}+(.+)", re.DOTALL)
-"""How git, vim, database clients and others write a shell command in an argument."""
+"""The forms in which git, vim, database clients and others write a shell command in an argument."""
 RUN_OPTION = re.compile(
     r"(-[a-zA-Z]*[cexIPE]$|--?(?:[\w-]{0,40}-)?(?:exec|eval|execute|command|cmd|shell|rsh|pager|editor|action|run|"
     r"use-compress-program|tree-filter|index-filter|msg-filter|env-filter)(?:=|$))(.*)",
     re.DOTALL,
 )
-"""Options whose value many programs run, as shell text or as code of their own."""
+"""Options whose value many programs run, as shell text or in a language of their own."""
 RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|CMD|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
 """Variables whose value other programs run."""
 KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
 COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")
-"""Read commands of their own from stdin, some of which run shell commands."""
+"""Programs that read commands in their own language from stdin. Some of these commands run shell commands."""
 SED_RUNS = re.compile(r"(?:^|[;\n\d$/}])e[ \t]{1,8}+(.+)", re.DOTALL)
 
 DIRECTORY = re.compile(r"(?:-C|--directory|--chdir)(?:=?(.+))?$")
-"""Changes the directory first, for the programs in GOES."""
+"""The option with which the programs in GOES change the directory before they work."""
 GOES = names("tar gtar bsdtar git make gmake ninja env")
 
 WRAPPERS = names(
@@ -91,13 +91,13 @@ WRAPPERS = names(
     "taskset runuser uvx pipx uv run npx poetry pdm hatch direnv dotenv winpty faketime unshare nsenter "
     "systemd-run systemd-inhibit parallel"
 )
-"""Run the command that follows, after options of their own."""
+"""Programs that run the command after their own options."""
 WITH_VALUE = re.compile(
     r"-[ugnkosieCpPcj]|--(?:user|group|chdir|signal|kill-after|with|from|python|spec|project|directory|jobs)"
 )
-"""Options of wrappers that take the next word."""
+"""Options of wrappers whose value is the next word."""
 WRAPPED = re.compile(r"\d[\w.]*|\w+=.*|run|exec|tool|--|-.*", re.DOTALL)
-"""Words of a wrapper before the command: a number, an assignment, its own verb, an option."""
+"""Words of a wrapper that may come before the command: a number, an assignment, a verb of the wrapper, or an option."""
 
 SHELLS = names("sh bash zsh dash ksh mksh ash fish rbash")
 PYTHONS = re.compile(r"(?:python|pypy)[\d.]*")
@@ -110,25 +110,25 @@ CODE_OPTION = {
     "Rscript": re.compile(r"-e$"),
     "deno": re.compile(r"eval$"),
 }
-"""The options before code in an argument."""
+"""The options of interpreters that come before code in an argument."""
 
 TEXT_COMMANDS = names("eval watch tmux screen script su trap entr hyperfine concurrently at batch parallel expect")
-"""Some of their arguments are shell text."""
+"""Programs that run some of their arguments as shell text."""
 LOCAL_HOSTS = re.compile(r"(?:[\w.-]+@)?(?:localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){1,3}|\[?::1\]?|0)")
 
 BACKTICKS_RUN = names("perl ruby php lua luajit")
 """Interpreters in which a string in backticks is a command."""
 QUIET = SEARCHERS | names("cd head tail less more wc sort uniq cut cat ls")
-"""Run nothing that they are given as text."""
+"""Programs that never run the text in their arguments."""
 LOCATORS = names("locate plocate mlocate mdfind")
 
 READERS = names("cat bat head tail less more wc grep egrep fgrep rg diff cmp stat ls jq file test [ view yq sed")
 """Programs that leave a file unchanged, except with an option to edit it in place."""
 OUTPUT_OPTION = re.compile(r"-[oO]|--output(?:-document|-file)?")
 PREFIX = re.compile(r"(?:--?[\w-]{0,64})?(?:prefix|destdir)(=|$)", re.IGNORECASE)
-"""Names of options and variables for the installation target: nothing is read there."""
+"""Names of options and variables for an installation's target directory. The program reads nothing there."""
 IN_PLACE = re.compile(r"-\w*i|--in-?place|--write")
 GIT_TREES = names("add clean stash rm mv commit archive grep diff restore checkout reset hash-object apply am")
-"""Git verbs that take, show or change files of the work tree."""
+"""Git verbs that take, show or change files of the working tree."""
 INNER_DOCKER = names("exec logs ps images image info inspect port start stop restart rm top stats wait version")
-"""Docker verbs whose operands are inside the container."""
+"""Docker verbs whose operands name things inside a container."""

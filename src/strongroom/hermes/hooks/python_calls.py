@@ -1,4 +1,4 @@
-"""Knowledge of Python's calls by name, and how they transform texts. Pure."""
+"""Tables of Python's calls by name, and helpers that compute how a call transforms texts. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NAMES_ONLY = names(
     "append add_argument extend insert get setdefault getenv chdir mkdir makedirs disk_usage chr ord bytes "
     "b64decode fromhex unhexlify decode encode lower upper match fnmatch info debug warning error exit"
 )
-"""Calls that read no content."""
+"""Calls that do not read the content of files."""
 RUNNERS = names(
     "run call check_call check_output Popen system popen getoutput getstatusoutput terminal shell spawn "
     "create_subprocess_exec create_subprocess_shell posix_spawn posix_spawnp bash sh"
 )
 EXEC = re.compile(r"(?:exec|spawn)[lv]p?e?")
-"""Runners that take the program, and then its name again among the arguments."""
+"""Calls that take a program, and then the program's name again as the first argument."""
 IMPORTERS = names(
     "import_module __import__ run_module run_path find_spec find_loader get_loader load_module resolve_name "
     "locate safeimport"
@@ -46,24 +46,24 @@ FIELD = re.compile(r"\{[^{}]*+\}")
 
 
 def text_of(value: object) -> str:
-    """A constant as text."""
+    """The value of a constant as a text. UNKNOWN for a constant of another type."""
     if isinstance(value, bytes):
         return clean(value.decode("utf-8", "replace"))
     return clean(str(value)) if isinstance(value, str | int) else UNKNOWN
 
 
 def joined(base: str, more: str) -> str:
-    """A path joined with another."""
+    """Join two paths. An absolute second path replaces the first."""
     return more if more.startswith("/") else f"{base.rstrip('/')}/{more}"
 
 
 def globbed(pattern: str) -> str:
-    """A glob pattern, with its wildcards as marks."""
+    """A glob pattern with its wildcards replaced by the characters ANY and UNKNOWN."""
     return "/".join(UNKNOWN if part == "**" else part.replace("*", ANY) for part in pattern.split("/"))
 
 
 def product(left: Values, right: Values, join: Callable[[str, str], str]) -> Values:
-    """All combinations of two lists of texts, up to a limit."""
+    """All combinations of two lists of texts. Above a limit, UNKNOWN stands for the texts on the right."""
     if len(left) * len(right) > VALUES_LIMIT:
         right = [UNKNOWN]
     return [join(one, other)[:LENGTH_LIMIT] for one in left for other in right]

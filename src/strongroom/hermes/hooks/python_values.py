@@ -1,7 +1,7 @@
-"""Computes the texts that a Python expression can have, as far as texts go, without running anything.
+"""Computes the texts that a Python expression may have as its value. No code is run.
 
-Texts are joined, formatted and decoded; paths, the environment and what functions return are followed. What stays
-unknown is `UNKNOWN`, and every expression has at least one value.
+Texts are joined, formatted and decoded. Paths, environment variables and the results of functions are followed. A value
+that cannot be computed is `UNKNOWN`, so every expression has at least one value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _JOINER_LIMIT = 64
 
 
 class PythonValues:
-    """The values of one program's expressions. The check of its statements enters what they bind."""
+    """The values of one program's expressions. `code_check` adds each name's value when it checks an assignment."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -174,7 +174,7 @@ class PythonValues:
         return [one.join(parts) for one in self.of(receiver) if len(one) < _JOINER_LIMIT]
 
     def items(self, node: ast.expr) -> list[Values] | None:
-        """The items of a sequence, each with its possible values; None if they are unknown."""
+        """The items of a sequence, each with its possible values. None if the items are unknown."""
         if isinstance(node, ast.Name) and (node.id in self.lists) and not isinstance(self.lists[node.id], ast.Name):
             return self.items(self.lists[node.id])
         if isinstance(node, ast.List | ast.Tuple):
@@ -227,5 +227,5 @@ class PythonValues:
 
 
 def name_of(node: ast.expr) -> str:
-    """The last part of a dotted name; empty for any other expression."""
+    """The last part of a dotted name. Empty for any other expression."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

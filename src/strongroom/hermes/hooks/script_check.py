@@ -1,8 +1,8 @@
-"""Finds what commands reach for: a script is followed command by command, as a shell would, and every word is checked.
+"""Finds the guarded things that a shell script would access: every word of each command is checked, in order.
 
-Tracked on the way are variables, the working directory, the output of `echo` and `find`, and files that the script
-itself wrote. Nested commands (`sh -c`, `eval`, `xargs`, `find -exec`, `sudo`, code for an interpreter) are followed
-too. The first guarded thing that is reached for raises `Reaches`.
+The check keeps track of variables, the working directory, the output of `echo` and `find`, and files that the script
+itself writes. Nested commands are checked too: `sh -c`, `eval`, `xargs`, `find -exec`, `sudo`, and code for an
+interpreter. The first access to a guarded thing raises `Reaches`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ DEPTH_LIMIT = 12
 _BETWEEN = re.compile(r"[\s;|&<>(),=:\"'`@]+")
 _SPACE = re.compile(r"\s")
 _NOTING = program_tables.QUIET | program_tables.names("git gh echo printf tee mkdir touch")
-"""Programs that do not run the text given to them, apart from arguments that are checked as commands anyway."""
+"""Programs that do not run their text arguments. Arguments that are commands are checked separately."""
 _WRITING = frozenset((">", ">|", "&>", ">&"))
 _HOOK = re.compile(r"hook|strongroom|pre_tool", re.IGNORECASE)
-"""Words by which an edit of the runtime's configuration is recognised as one that touches the hooks."""
+"""Words that show that an edit of the runtime's configuration concerns the hooks."""
 
 
 class Follower:
-    """Follows the commands of one call. `settings` is the runtime's configuration, whose hooks must stay."""
+    """Checks all commands of one tool call, in order.
+
+    `settings` is the runtime's configuration file, whose hooks must not be changed.
+    """
 
     def __init__(self, found: Map, scene: Scene, settings: str = "") -> None:
         self._map = found
@@ -61,7 +64,7 @@ class Follower:
         self.pushed: list[Sequence[str]] = []
 
     def text(self, text: str, stdin: str | None = None) -> str | None:
-        """Follow shell text. Returns its output if that is known."""
+        """Check shell text. Returns its output if the output is known."""
         self.scene.spend(len(text))
         self.note(text)
         script = parse(text, self._depth)
@@ -70,7 +73,7 @@ class Follower:
         return self._nested(lambda: self.script(script, stdin))
 
     def script(self, script: Script, stdin: str | None = None) -> str | None:
-        """Follow commands in order."""
+        """Check commands in order. Returns their output if the output is known."""
         before, self.feed = self.feed, self._feed(script) or self.feed
         places: list[Sequence[str]] = []
         printed: str | None = stdin
@@ -90,7 +93,7 @@ class Follower:
         return "".join(one or "" for one in every) if any(one is not None for one in every) else None
 
     def words(self, argv: Sequence[str], stdin: str | None = None) -> str | None:
-        """Follow one command given as words."""
+        """Check one command, given as words. Returns its output if the output is known."""
         self._steps += 1
         self.scene.spend(sum(map(len, argv)))
         if self._steps > STEPS_LIMIT:
@@ -113,7 +116,9 @@ class Follower:
         return found
 
     def look(self, text: str, least: Relation = Relation.WITHIN, *, is_search: bool = False) -> None:
-        """Raise if a word or a text reaches for something, by itself or by a path in it."""
+        """Raise if a word or a text names something guarded, or has a path in it that would access something
+        guarded.
+        """
         key = (text, len(self._bases), least)
         if key in self._looked:
             return
@@ -126,7 +131,7 @@ class Follower:
             raise Reaches(name)
 
     def look_at(self, word: str, least: Relation) -> None:
-        """Raise if an operand reaches for something that its program would read."""
+        """Raise if a program with this operand would read something guarded."""
         relation, name = max(
             (self.relation(one) for one in _candidates(word) if one == word or not _SPACE.search(word)), default=NOWHERE
         )
@@ -134,23 +139,23 @@ class Follower:
             raise Reaches(name)
 
     def mention(self, text: str) -> None:
-        """Raise if a text that is stored, and not run, names a guarded path."""
+        """Raise if a text names a guarded path. The text is only stored and not run."""
         if what := self._map.mentioned(text):
             raise Reaches(what)
 
     def python(self, text: str) -> None:
-        """Follow Python code."""
+        """Check Python code."""
         self.scene.spend(len(text))
         self.note(text)
         self._nested(lambda: code_check.follow_python(text, self))
 
     def change(self, path: str, *, is_whole: bool) -> None:
-        """Record that a file is changed, as a whole or in part. Raises if that changes the hooks."""
+        """Check a change of a file. Raises if the change would affect the hooks in the runtime's configuration."""
         if self.is_settings(path) and (is_whole or self.says_hook):
             raise Reaches(SETTINGS)
 
     def go(self, *paths: str) -> None:
-        """Change the directory to one of these."""
+        """Change the working directory to one of these paths. Which one it is may be unknown."""
         places = [one if one[:1] == UNKNOWN else os.path.join(base, one) for base in self.scene.cwd for one in paths]
         self.scene.cwd = [one if one.startswith(UNKNOWN) else os.path.normpath(one) for one in places][:8]
         self._bases.update(dict.fromkeys(self.scene.cwd))
@@ -158,13 +163,16 @@ class Follower:
             raise TooMuch
 
     def relation(self, path: str) -> tuple[Relation, str]:
-        """How a path relates to a guarded one, and to which. A relative path is tried from the working directory."""
+        """The strongest relation of a path to a guarded path, with the description of that guarded path.
+
+        A relative path is tried from the working directory.
+        """
         return self._map.relation(path, self.scene.cwd)
 
     # One command.
 
     def _feed(self, script: Script) -> str | None:
-        """The input of a loop, which comes after its end, as in `while read ...; done < FILE`."""
+        """The input of a loop. It stands after the loop's end, as in `while read ...; done < FILE`."""
         for one in script:
             if isinstance(one, ShellCommand) and not one.words and not one.assignments:
                 inputs = [path for operator, word in one.redirects if operator == "<" for path in self._expand(word)]
@@ -259,7 +267,7 @@ class Follower:
     # Helpers.
 
     def note(self, text: str) -> None:
-        """Remember words that matter for the whole call."""
+        """Remember whether any text of the call mentions the hooks."""
         self.says_hook = self.says_hook or _HOOK.search(text) is not None
 
     def _relation(self, path: str) -> tuple[Relation, str]:
@@ -269,7 +277,9 @@ class Follower:
         return os.path.normpath(os.path.join(self.scene.cwd[0] if self.scene.cwd else "/", path))
 
     def is_settings(self, path: str) -> bool:
-        """Whether a path is the runtime's configuration. One with an unknown piece is not, since it may be any."""
+        """Whether a path is the runtime's configuration. A path with an unknown part does not count, as it may be any
+        file.
+        """
         if self._hooks is None or UNKNOWN in path:
             return False
         return self._hooks.relation(path, self.scene.cwd[:1])[0] is Relation.WITHIN
@@ -280,7 +290,7 @@ class Follower:
 
 
 def _is_search(script: Script) -> bool:
-    """Whether commands only search for texts, or write them down."""
+    """Whether all commands only search for texts or write texts down."""
     commands = [one for one in script if isinstance(one, ShellCommand) and one.words]
     first = [one.words[0][0] for one in commands if one.words[0]]
     named = {one.text for one in first if isinstance(one, Literal)}
@@ -288,7 +298,7 @@ def _is_search(script: Script) -> bool:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """The parts of a word that may be paths: all of it, and the pieces between separators."""
+    """The parts of a word that may be paths: the whole word, and the pieces between separators."""
     yield from dict.fromkeys(_every(text))
 
 

@@ -1,11 +1,12 @@
-"""A parser of shell text: simple commands in order, with the commands nested in their words. Pure.
+"""Parses shell text into simple commands, in order, with the commands that are nested in their words. Pure.
 
-It parses for inspection, not for execution: quoting, expansions, here-documents and nesting are those of bash, while
-control flow is ignored (`if`, `while`, `case` and braces only separate commands; every branch counts). Text that bash
-would refuse is parsed as far as possible. One pass, so time is linear; nesting deeper than DEPTH_LIMIT is TooMuch.
+The parser is for inspection and not for execution. Quoting, expansions, here-documents and nesting are those of bash.
+Control flow is ignored: `if`, `while`, `case` and braces only separate commands, and every branch counts. Text that
+bash would refuse is parsed as far as possible. The text is read once, so the time is linear; nesting deeper than
+DEPTH_LIMIT raises TooMuch.
 
-In literal text, unquoted characters with a meaning for the shell become marks, so that later steps need not know about
-quotes: `cat 'a*'` contains a star, `cat a*` contains ANY.
+In literal text, unquoted characters with a meaning for the shell are replaced by marks, which are private-use
+characters. So later steps need not know about quotes: `cat 'a*'` keeps its star, and `cat a*` contains the mark ANY.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 ONE, ANY, UNKNOWN = "\ue001", "\ue002", "\ue003"
-"""One character, any characters except a slash, anything at all."""
+"""Marks for unknown text: ONE is any one character, ANY is any characters except a slash, UNKNOWN is anything."""
 HOME, SPLIT = "\ue004", "\ue005"
-"""An unquoted `~` where it may begin a path; the place where an unquoted expansion splits into two words."""
+"""HOME stands for an unquoted `~` that may begin a path. SPLIT is where the shell splits an expansion into two
+words.
+"""
 OPEN, COMMA, CLOSE = "\ue006", "\ue007", "\ue008"
-"""The unquoted characters of `{a,b}`."""
+"""Marks for the unquoted characters of `{a,b}`."""
 DEPTH_LIMIT = 24
 SIZE_LIMIT = 1 << 18
 """Maximum number of characters that one replacement may produce."""
@@ -41,29 +44,29 @@ _CODED = re.compile(r"x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8}
 _SKIPPED = frozenset(
     ("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "esac", "coproc")
 )
-"""Words of control flow: the command begins after them."""
+"""Words of control flow. A command begins after each of them."""
 
 
 class TooMuch(Exception):
-    """There is more than can be checked."""
+    """Raised if a tool call is too large or too deeply nested to be checked."""
 
 
 class Scope(Enum):
-    """The borders of a subshell: a change of directory in it ends with it."""
+    """The beginning and the end of a subshell. A change of directory inside a subshell ends with the subshell."""
 
     OPEN, CLOSE = "(", ")"
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Literal text. Marks stand for its unknown parts."""
+    """Literal text, in which marks stand for unknown parts."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$NAME` or `${NAME...}`. `rest` comes after the name: an operator and its words."""
+    """A variable, `$NAME` or `${NAME...}`. `rest` is the text after the name: an operator and its words."""
 
     name: str
     quoted: bool
@@ -74,7 +77,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """The output of commands: `$(...)`, backticks. With `is_file`, a file that holds it: `<(...)`."""
+    """The output of commands: `$(...)` or backticks. With `is_file`, the name of a file with the output: `<(...)`."""
 
     commands: Script
     quoted: bool
@@ -83,7 +86,7 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((...))`: a number. Substitutions in it are still commands."""
+    """An arithmetic expansion `$((...))`: a number. Substitutions inside are still commands."""
 
     inner: Word
 
@@ -111,12 +114,12 @@ Script = list[ShellCommand | Scope]
 
 
 def clean(text: str) -> str:
-    """Remove marks from a text that comes from outside."""
+    """Replace the private-use characters that serve as marks in a text from outside."""
     return text.translate(_MARKS)
 
 
 def parse(text: str, depth: int = 0) -> Script:
-    """Parse the commands of a text. It may contain marks for unknown values."""
+    """Parse the commands of a text. The text may contain marks for unknown values."""
     return _Reader(text, depth).script("")
 
 
@@ -132,14 +135,14 @@ def decode(text: str) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    """`str.replace` on untrusted text. TooMuch if the result would be huge."""
+    """Replace a text as `str.replace` does. Raises TooMuch if the result would be huge."""
     if old and text.count(old) * len(new) > SIZE_LIMIT:
         raise TooMuch
     return text.replace(old, new, count) if old else text
 
 
 def fill(pattern: re.Pattern[str], text: str, value: str) -> str:
-    """Replace every match by a value. TooMuch if the result would be huge."""
+    """Replace every match by a value. Raises TooMuch if the result would be huge."""
     if sum(1 for _ in pattern.finditer(text)) * len(value) > SIZE_LIMIT:
         raise TooMuch
     return pattern.sub(lambda _: value, text)
@@ -160,7 +163,9 @@ class _Reader:
         self._documents: list[tuple[ShellCommand, str, bool, bool]] = []
 
     def script(self, end: str) -> Script:
-        """Commands up to an unquoted `end`, which is consumed; without one, up to the end of the text."""
+        """Parse commands up to an unquoted `end`, which is consumed. With an empty `end`, parse to the end of the
+        text.
+        """
         found: Script = []
         command = ShellCommand()
         opened = 0
@@ -200,7 +205,7 @@ class _Reader:
         return found
 
     def _operator(self, char: str) -> bool:
-        """Consume an operator. Returns whether it is a pipe."""
+        """Consume an operator. Returns True if the operator is a pipe."""
         self._at += 1
         if char == "\n":
             self._read_documents()
@@ -229,7 +234,7 @@ class _Reader:
         command.words.append(self._word())
 
     def _assigned(self) -> list[Word]:
-        """The value of an assignment; of an array, all values."""
+        """Parse the value of an assignment. An array gives several values."""
         if self._text[self._at : self._at + 1] != "(":
             return [self._word()]
         self._at += 1
@@ -293,7 +298,7 @@ class _Reader:
         return found is not None
 
     def _word(self, end: str = "") -> Word:
-        """One word: adjacent parts. With `end`, everything up to that character, which is consumed."""
+        """Parse one word, which consists of adjacent parts. With `end`, parse up to that character and consume it."""
         parts: list[Part] = []
         begin = True
         while self._at < len(self._text):
@@ -339,7 +344,7 @@ class _Reader:
         return [Literal(_UNQUOTED.get(char, char))]
 
     def quoted(self, end: str = "") -> Word:
-        """Text as inside double quotes, up to an unescaped `end`."""
+        """Parse text as inside double quotes, up to an unescaped `end`."""
         parts: list[Part] = []
         while self._at < len(self._text):
             if found := _PLAIN_QUOTED.match(self._text, self._at):

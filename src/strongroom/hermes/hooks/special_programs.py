@@ -1,4 +1,4 @@
-"""Programs with rules of their own: those that change the shell, run their arguments, or search and pass on."""
+"""Checks programs that need functions of their own: they change the shell, run their arguments, or search for files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _source(follower: Follower, argv: list[str], stdin: str | None) -> str | Non
 
 
 def shell(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
-    """Follow `sh` and the like: with `-c`, with a script that this call wrote, or with a script on stdin."""
+    """Check a shell such as `sh`: with `-c`, with a script that this tool call wrote, or with a script on stdin."""
     rest = argv[1:]
     while rest and rest[0].startswith(("-", "+")) and rest[0] != "-":
         option, rest = rest[0], rest[1:]
@@ -72,13 +72,13 @@ def shell(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
 
 
 def _check_own_script(words: Sequence[str]) -> None:
-    """Raise if the script that an interpreter is given is Strongroom's own, as in `python $(which strongroom) list`."""
+    """Raise if an interpreter is given Strongroom's own script, as in `python $(which strongroom) list`."""
     if what := owner_commands.by_guess(words):
         raise Reaches(what)
 
 
 def run_script(follower: Follower, text: str, arguments: Sequence[str]) -> str | None:
-    """Follow a script. The first argument is its name, `$0`."""
+    """Check a script. The first of the arguments is the script's name, `$0`."""
     if text.startswith("#!") and "python" in text.partition("\n")[0]:
         follower.python(text)
         return None
@@ -90,7 +90,7 @@ def run_script(follower: Follower, text: str, arguments: Sequence[str]) -> str |
 
 
 def python_program(follower: Follower, argv: list[str], stdin: str | None) -> None:
-    """Follow `python`: with code, a module, a script that this call wrote, or a script on stdin."""
+    """Check a call of `python`: with code, a module, a script that this tool call wrote, or a script on stdin."""
     for place, word in enumerate(argv[1:], 1):
         if program_tables.WITH_PYTHON_VALUE.fullmatch(argv[place - 1]):
             continue
@@ -115,7 +115,7 @@ def python_program(follower: Follower, argv: list[str], stdin: str | None) -> No
 
 
 def _module(follower: Follower, words: Sequence[str]) -> None:
-    """Follow `python -m`: an ordinary program, except that a web server serves its working directory."""
+    """Check `python -m` as an ordinary program. A web server additionally reads its working directory."""
     if words and words[0] == "http.server" and not any(word.startswith(("-d", "--directory")) for word in words):
         words = [*words, "."]
     _operand_trees(follower, words[1:])

@@ -1,6 +1,7 @@
-"""The verdicts of the three hooks. `check` fails closed; `audit` and `inject` never block. No I/O of its own.
+"""The answers of the three hooks. `check` blocks a call if an error occurs; `audit` and `inject` never block.
 
-Calls to the gate come in as functions. A reason for a model names what is protected, not where it is.
+There is no I/O here: calls to the gate come in as functions. A reason for a model names the protected thing, but not
+its place.
 """
 
 from __future__ import annotations
@@ -16,30 +17,32 @@ from strongroom.hermes.hooks.hook_payload import Payload
 Verdict = dict[str, str]
 ALLOW: Verdict = {}
 BLOCKED = "blocked:"
-"""Logged before the name of a tool that was not called."""
+"""The prefix in the log for the name of a tool whose call was blocked."""
 
 Reached = Callable[[Payload], str | None]
-"""The guarded thing that a call's arguments reach for, or None."""
+"""Returns the guarded thing that a call's arguments would access, or None."""
 Standing = Callable[[], None]
-"""Raises if the cap is not valid."""
+"""Raises if the home's cap is not valid."""
 Observe = Callable[[str, str], None]
-"""Logs a name and a digest."""
+"""Logs the name of a tool and a digest of its arguments."""
 Recall = Callable[[Payload], str]
-"""The recall for a message; empty if there is nothing."""
+"""Recalls lines for a message. Returns an empty text if there are none."""
 
 
 def block_verdict(why: str) -> Verdict:
-    """The verdict that a tool must not be called."""
+    """The answer that a tool must not be called, with the reason."""
     return {"decision": "block", "reason": f"Strongroom blocked this tool call: {why}."}
 
 
 def refuse_verdict(error: StrongroomError) -> Verdict:
-    """The verdict on a call that could not be checked."""
+    """The answer for a call that could not be checked, with the error's reason."""
     return block_verdict(f"it cannot be checked ({error.reason})")
 
 
 def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
-    """Whether a tool may be called: its arguments reach for nothing guarded, and the runtime's cap is valid."""
+    """Decide whether a tool may be called. Its arguments must not access anything guarded, and the cap must be
+    valid.
+    """
     try:
         if not said.tool or said.arguments is None:
             raise InvalidRequest("the runtime named no tool or no arguments")
@@ -56,7 +59,7 @@ def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
 
 
 def audit(said: Payload, observe: Observe) -> Verdict:
-    """Log a tool call: its name, and a digest of its arguments. A blocked one is logged as such."""
+    """Log a tool call: the tool's name, and a digest of the arguments. A blocked call gets the prefix BLOCKED."""
     if not said.tool:
         raise InvalidRequest("the runtime named no tool")
     was = BLOCKED if said.said("status") == "blocked" else ""
@@ -65,12 +68,12 @@ def audit(said: Payload, observe: Observe) -> Verdict:
 
 
 def inject(said: Payload, recall: Recall) -> Verdict:
-    """The recall for a person's message, for the model to see."""
+    """Recall lines for a person's message. The model sees them as context."""
     text = recall(said)
     return {"context": f"<memory-context>\n{text}\n</memory-context>"} if text else dict(ALLOW)
 
 
 def digest(arguments: Mapping[str, Any]) -> str:
-    """The SHA-256 of arguments as canonical JSON, independent of the order of their keys."""
+    """The SHA-256 of arguments as canonical JSON. The order of keys does not matter."""
     text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

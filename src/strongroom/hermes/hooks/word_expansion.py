@@ -1,7 +1,7 @@
-"""The possible values of a command's words: each becomes a few texts, with marks for unknown pieces.
+"""Computes the possible values of a command's words. Each value is a text with marks for unknown parts.
 
-A word has several values if braces, loop variables or defaults give several. Beyond VALUES_LIMIT a part counts as
-UNKNOWN, so that values never multiply without limit.
+A word has several values if braces, loop variables or defaults give several. If a word would have more than
+VALUES_LIMIT values, a part of it counts as UNKNOWN, so the number stays small.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from strongroom.hermes.hooks.shell_parser import (
 
 VALUES_LIMIT = 64
 LENGTH_LIMIT = 1 << 17
-"""Longest value, in characters."""
+"""Maximum length of a value, in characters."""
 WORK_LIMIT = 1 << 22
-"""Maximum number of characters of all values of a call together."""
+"""Maximum number of characters of all values in a tool call together."""
 _BRACES_LIMIT = 32
 _LINES_LIMIT = 16
 _BRACE = re.compile(f"([{OPEN}{COMMA}{CLOSE}])")
@@ -46,12 +46,12 @@ _SPACE = re.compile(r"[ \t\n]+")
 
 Values = Sequence[str]
 Output = Callable[[Substitution], str | None]
-"""Returns the output of a substitution's commands, or the name of a file that holds it. None if it is not known."""
+"""Returns the output of a substitution's commands, or the name of a file with the output. None if it is unknown."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """The state of a shell at one moment: variables, directories, homes."""
+    """The state of a shell at one moment: variables, working directories and home directories."""
 
     cwd: Values
     homes: tuple[str, ...]
@@ -61,14 +61,14 @@ class Scene:
     work: int = 0
 
     def spend(self, amount: int) -> None:
-        """Count work. TooMuch beyond the limit."""
+        """Add to the number of characters of the call. Raises TooMuch above the limit."""
         self.work += amount
         if self.work > WORK_LIMIT:
             raise TooMuch
 
 
 def expand(word: Word, scene: Scene, output: Output) -> list[str]:
-    """The values of a word. SPLIT marks where the shell would split it into several."""
+    """The values of a word. The mark SPLIT stands where the shell would split a value into several words."""
     found = [""]
     run: list[str] = []
     for part in word:
@@ -91,7 +91,7 @@ def expand(word: Word, scene: Scene, output: Output) -> list[str]:
 
 
 def at_home(texts: Iterable[str], scene: Scene) -> Iterable[str]:
-    """Replace HOME by the homes."""
+    """Replace the mark HOME by each home directory."""
     for text in texts:
         if HOME not in text:
             yield text
@@ -108,7 +108,7 @@ def at_home(texts: Iterable[str], scene: Scene) -> Iterable[str]:
 
 
 def braces(text: str) -> list[str]:
-    """Brace expansion."""
+    """Expand the braces of a text, as in `{a,b}`, into several texts."""
     if OPEN not in text:
         return [text.translate(_PLAIN)]
     if text.count(OPEN) > _BRACES_LIMIT:
@@ -178,7 +178,7 @@ def _variable(part: Variable, scene: Scene, output: Output) -> Values:
 
 
 def _named(part: Variable, scene: Scene) -> Values | None:
-    """The values of a variable; None if it is unknown."""
+    """The values of a variable. None if the variable is unknown."""
     name = part.name
     if name in ("@", "*") or part.index is not None:
         values = scene.arrays.get("@" if name in ("@", "*") else name)
@@ -202,7 +202,7 @@ def _named(part: Variable, scene: Scene) -> Values | None:
 
 
 def _changed(value: str, rest: str) -> str:
-    """Apply an operator of `${NAME...}` that changes the value."""
+    """Apply an operator of `${NAME...}` that changes a value."""
     if found := _SLICE.match(rest):
         start = int(found[1])
         return value[start : start + int(found[2])] if found[2] else value[start:]

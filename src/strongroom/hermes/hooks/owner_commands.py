@@ -48,7 +48,7 @@ def by_command(words: Sequence[str]) -> str | None:
 
 
 def by_guess(words: Sequence[str]) -> str | None:
-    """The reason why words act as the owner, if they are a command at all. Only verbs of this version are recognised."""
+    """The reason why words act as the owner, if they are a command at all. Only verbs of this version count."""
     rest = words[1:]
     if words and (found := _AS_MODULE.fullmatch(words[0])):
         name, rest = (found[1], rest) if found[1] else ("".join(words[1:2]), words[2:])

@@ -1,8 +1,8 @@
-"""The caps of a home's conversations: narrowed offline from the runtime's cap, to one actor and five minutes.
+"""The caps of a home's conversations. Each is narrowed offline from the home's cap, to one actor and five minutes.
 
-The runtime's cap covers every actor of the home, and is never used by itself. It is read again when its file changes,
-and renewed well before it ends. An expired one is made anew only if the vault is embedded, so that its keys are here
-anyway, and if the cap was not revoked.
+The home's cap covers every actor of the home, and is never used by itself. It is read again when its file changes, and
+renewed well before it ends. An expired cap is replaced only if the vault is embedded, because its keys are then on this
+machine, and only if the cap was not revoked.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from strongroom.vault.create_open import attenuate
 TTL = 300
 """Lifetime of a conversation's cap, in seconds."""
 FRESH = 60
-"""Seconds of life that a cap must have left when it is used."""
+"""Seconds that a cached cap must still be valid. A cap with less time is made again."""
 _NARROWED = 1024
 KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
 RECALLS = (Op.GET, Op.SNAPSHOT)
 
 
 RuntimeCap = tuple[Token, Cap]
-"""The runtime's cap, and its authority."""
+"""The home's cap, and the authority that it claims."""
 _Wanted = tuple[Token, Actor, tuple[Op, ...], tuple[Namespace, ...]]
-"""The key of a narrowed cap: the runtime's cap, the actor, the operations and the namespaces."""
+"""The cache key of a narrowed cap: the home's cap, the actor, the operations and the namespaces."""
 
 
 class ActorCaps:
-    """The caps of one home. Thread-safe; shared by its agents."""
+    """The caps of one home, shared by the home's agents. Thread-safe."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class ActorCaps:
         return "<caps of a home>"
 
     def runtime(self) -> RuntimeCap:
-        """The runtime's cap and its authority. Not verified here: the gate does that."""
+        """Read the home's cap and its authority. The cap is not verified here; the gate verifies it at each call."""
         status = status_of(self.path)
         read = self._read
         if read is None or read[0] != status:
@@ -66,7 +66,9 @@ class ActorCaps:
         ops: Iterable[Op] = KEEPS,
         runtime: RuntimeCap | None = None,
     ) -> Token:
-        """A cap for one actor, some namespaces and a few minutes, narrowed from `runtime` (by default the current)."""
+        """A cap for one actor, some namespaces and a few minutes. It is narrowed from `runtime`, by default the home's
+        cap.
+        """
         token, held = runtime or self.runtime()
         key = (token, actor, tuple(ops), tuple(names))
         with self._guard:
@@ -84,12 +86,12 @@ class ActorCaps:
         allowed = [name for name in names if name in held.namespaces]
         if not wanted:
             raise InvalidRequest(
-                "the runtime's cap allows none of the operations that memory needs",
+                "the home's cap allows none of the operations that memory needs",
                 hint="run `strongroom wire hermes` again",
             )
         if held.exp <= self._now():
             raise CapExpired(
-                "the runtime's cap has ended", hint="`hermes strongroom status` shows the command for a new one"
+                "the home's cap has ended", hint="`hermes strongroom status` shows the command for a new cap"
             )
         return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
 
@@ -99,11 +101,11 @@ class ActorCaps:
     # Renewal of the runtime's cap.
 
     def is_due(self) -> bool:
-        """Whether the runtime's cap should be renewed now."""
+        """Whether the home's cap should be renewed now."""
         return self.runtime()[1].exp - self._now() < _renewal(self.runtime()[1])
 
     def renew(self, way: VaultConnection) -> None:
-        """Renew the runtime's cap, and store the new one."""
+        """Renew the home's cap, and store the new cap."""
         token, held = self.runtime()
         if held.exp > self._now():
             cap_file.write(self.path, way.ask(token, lambda memory: memory.renew()))
@@ -111,22 +113,24 @@ class ActorCaps:
             cap_file.write(self.path, self._again(way, held))
         else:
             raise CapExpired(
-                "the runtime's cap has ended, and only its owner can make a new one",
-                hint="`hermes strongroom status` shows the command for a new one",
+                "the home's cap has ended, and only the server's owner can mint a new cap",
+                hint="`hermes strongroom status` shows the command for a new cap",
             )
 
     def _again(self, way: VaultConnection, held: Cap) -> Token:
-        """Mint a replacement for an expired cap. Raises CapRevoked if the expired cap was also revoked."""
+        """Mint a cap in place of an expired one. Raises CapRevoked if the expired cap was also revoked."""
         vault = way.vault()
         known = [record for record in vault.caps() if record.link == held.links[0]]
         if not known:
-            raise CapSignatureInvalid("the vault does not know this cap", hint="run `strongroom wire hermes` again")
+            raise CapSignatureInvalid(
+                "the vault does not know the home's cap", hint="run `strongroom wire hermes` again"
+            )
         if any(record.revoked for record in known):
-            raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
+            raise CapRevoked("the home's cap was revoked", hint="to allow Hermes again, run `strongroom wire hermes`")
         names = tuple(name for name in vault.namespaces if name in known[0].namespaces)
         return cap_file.mint(vault, known[0].actor, names)
 
 
 def _renewal(held: Cap) -> float:
-    """How many seconds before its end a cap is renewed: a third of its life, if that is less than the usual time."""
+    """Seconds before a cap's end at which it is renewed. For a short-lived cap this is a third of its life."""
     return min(cap_file.RENEW_BEFORE, (held.exp - held.nbf) / 3)

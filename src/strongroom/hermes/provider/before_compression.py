@@ -1,12 +1,13 @@
-"""Rules that choose the lines to keep when a runtime is about to summarise its conversation. Never a model.
+"""Rules that choose the lines to keep when a runtime is about to summarise its conversation. No model is involved.
 
-Only what the person said is chosen: never a reply, a tool's result, recalled text (`api_content`, blocks in `content`),
-code, or a turn off the record. Questions and small talk are dropped. Lasting statements (a date, a number, a name, a
-decision, something about the speaker) come first, then the rest, each the newest first until the room is used; the
-result is in the original order. Lasting statements are recognised by words of a few languages; a text in another one
-counts by its numbers and its length, and is not dropped for its script.
+Only the person's own words are chosen. Replies, tool results, recalled text (`api_content` and blocks in `content`),
+code and turns off the record are left out. So are questions and small talk.
 
-Not responsible for masking, nor for storing: the turns themselves are stored already.
+Statements of lasting value have a date, a number, a name, a decision, or something about the speaker. They are taken
+first, and other statements fill the rest of the space; of each, the newest come first. The result is in the original
+order. Words of a few languages show lasting value. In other languages, numbers and the length of a text count.
+
+This module neither masks secrets nor stores anything: the turns themselves are stored already.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from strongroom.hermes.provider.privacy_phrases import Asked, Phrases
 from strongroom.text import WORD
 
 LIMIT = 5500
-"""Maximum number of characters in all: below the 6,000 that Hermes takes."""
+"""Maximum number of characters of the result. Hermes takes up to 6,000."""
 LINE_LIMIT = 300
-"""Maximum number of characters of one message's line."""
+"""Maximum number of characters of the line that is made from one message."""
 _SEEN = 8192
-"""How many characters of one message are looked at."""
+"""Maximum number of characters of a message that are checked."""
 _ROLE = "user"
 _TEXT_PARTS = ("text", "input_text")
 _SUMMARIES = (*SUMMARIES, "[System note:")
@@ -142,16 +143,19 @@ def worth(
     phrases: Phrases = privacy_phrases.DEFAULT,
     is_off: bool = False,
 ) -> str:
-    """The lines to keep of some messages, one for each, within `limit` characters; empty for none.
+    """Choose what to keep of some messages: at most one line for each, within `limit` characters. Empty if nothing is
+    kept.
 
-    `is_off` says that the conversation was already off the record before the first of them.
+    `is_off`: the conversation was already off the record before the first message.
     """
     said = [one for text in _on_record(messages, phrases, is_off) if (one := _said(text))]
     return "\n".join(said[place].line for place in sorted(_chosen(said, limit)))
 
 
 def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
-    """The lines that fit: lasting ones before others, newer before older, repeated ones once."""
+    """The places of the lines that fit into `limit`. Lasting lines and newer lines come first; repeated lines count
+    once.
+    """
     chosen: set[int] = set()
     seen: set[str] = set()
     room = limit + 1  # the last line needs no line break
@@ -167,7 +171,7 @@ def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
 
 
 def _on_record(messages: Sequence[Mapping[str, Any]], phrases: Phrases, is_off: bool) -> Iterator[str]:
-    """The person's texts, without those off the record."""
+    """The person's texts, except those that are off the record."""
     for message in messages:
         text = _words(message)
         asked = privacy_phrases.asks(text, phrases)
@@ -178,7 +182,7 @@ def _on_record(messages: Sequence[Mapping[str, Any]], phrases: Phrases, is_off: 
 
 
 def _words(message: Mapping[str, Any]) -> str:
-    """The text of a person's message; empty for any other message, and for a summary."""
+    """The text of a person's message. Empty for any other message, and for a summary."""
     if not isinstance(message, Mapping) or message.get("role") != _ROLE or message.get("_compressed_summary"):
         return ""
     content = message.get("content")
@@ -197,7 +201,7 @@ def _texts(parts: Sequence[Any]) -> Iterator[str]:
 
 
 def _said(text: str) -> _Said | None:
-    """One message's statements as a line. Of a long message, the lasting ones."""
+    """The statements of one message as a line. Of a long message, only the lasting statements are taken."""
     prose = _CODE.sub("\n", text[:_SEEN])
     kept = [one for sentence in _BETWEEN.split(prose) if _states(one := " ".join(sentence.split()))]
     lasting = [one for one in kept if _lasts(one)]
@@ -209,7 +213,7 @@ def _said(text: str) -> _Said | None:
 
 
 def _states(sentence: str) -> bool:
-    """Whether a sentence states something: not a question, not small talk, not too short to mean anything later."""
+    """Whether a sentence states something. Questions, small talk and very short sentences do not."""
     if not sentence or _ASKS.search(sentence) or (_ASKING.match(sentence) and sentence[-1] not in ".!"):
         return False
     words = WORD.findall(sentence.casefold())

@@ -1,7 +1,7 @@
-"""The history that a runtime passes with a turn: where the turn begins in it, and what comes before. Pure.
+"""The history that a runtime passes with a turn. Finds the turn's beginning and the messages before it. Pure.
 
-A conversation may have thousands of messages, and each turn passes all of them. So questions about all of them are
-answered by functions that iterate in C, and messages are looked at one by one only from the newest back.
+A conversation may have thousands of messages, and each turn passes all of them. Functions that iterate in C therefore
+handle the whole list. Single messages are checked only from the newest backwards.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ import msgspec
 
 USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
-"""The roles of messages that count."""
+"""The roles whose messages count."""
 _READ = ("role", "content")
-"""The keys of a message that are read. What a runtime sent to the model instead (`api_content`) is not."""
+"""The keys of a message that are read. `api_content`, the text that was sent to the model instead, is not read."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
-"""The beginnings of texts that stand for messages a runtime dropped."""
+"""The beginnings of the summaries that stand for messages a runtime has dropped."""
 _SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))
 _SUMMED = 4000
-"""How many characters of a summary are compared."""
+"""Maximum number of characters of a summary that are compared."""
 _DICTS, _TEXTS = frozenset((dict,)), frozenset((str,))
 
 
 def digest(said: str) -> str:
-    """The form in which texts are compared."""
+    """The hash by which texts are compared."""
     return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """The messages that count: the role of each, and its text, empty if its content is not text."""
+    """The messages whose role counts: the role of each, and its text. The text is empty if a message has other
+    content.
+    """
 
     roles: Sequence[str]
     texts: Sequence[str]
 
     @classmethod
     def of(cls, told: Sequence[Any]) -> Messages:
-        """Parse a runtime's messages, of any type."""
+        """Read the messages of a runtime. Messages of an unknown form are left out."""
         told = [*told]  # a copy: the runtime may go on changing its list
         if not _DICTS.issuperset(map(type, told)):
             told = [{name: one.get(name) for name in _READ} for one in told if isinstance(one, Mapping)]
@@ -56,10 +58,11 @@ class Messages(msgspec.Struct, frozen=True):
         return cls(roles, texts)
 
     def turn(self, said: str, known: int) -> int:
-        """The place where the turn with these words begins. `known`: how many existed at the previous report.
+        """The place where the turn with the text `said` begins. `known` is the number of messages at the previous
+        report.
 
-        A runtime passes its live list, so the next turn may be in it too. An earlier turn may have had the same words,
-        so the search does not go into the known messages, nor past one that cannot be compared.
+        A runtime passes its live list, so the next turn may already be in the list. An earlier turn may have the same
+        text, so the search stops at the known messages. It also stops at a message that cannot be compared.
         """
         newest = 0
         for place in range(len(self.roles) - 1, -1, -1):
@@ -72,16 +75,16 @@ class Messages(msgspec.Struct, frozen=True):
         return newest
 
     def last_said(self, before: int) -> str | None:
-        """The person's last text before a place; None if there is none."""
+        """The person's last text before a place in the list; None if there is none."""
         places = range(before - 1, -1, -1)
         return next((self.texts[place] for place in places if self.roles[place] == USER), None)
 
     def all_said(self) -> list[str]:
-        """All of the person's texts."""
+        """All texts of the person."""
         return [text for role, text in zip(self.roles, self.texts, strict=True) if role == USER]
 
     def summary(self) -> str:
-        """A digest of the summaries of dropped messages; empty if there are none. Any message may hold one."""
+        """A digest of the summaries of dropped messages; empty if there are none. Any message may contain a summary."""
         joined = "\0".join(self.texts)
         if "CONTEXT" not in joined:  # part of every such text
             return ""
@@ -91,7 +94,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """The history of a turn: its messages, how many come before the turn, and the digest of its summaries."""
+    """The history of a turn: its messages, the number of messages before the turn, and a digest of its summaries."""
 
     messages: Messages
     length: int
@@ -99,7 +102,7 @@ class History(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, told: Sequence[Any], said: str, known: int) -> History:
-        """The history of a turn with these words. `known`: how many existed at the previous report."""
+        """The history of the turn with the text `said`. `known` is the number of messages at the previous report."""
         messages = Messages.of(told)
         return cls(messages, messages.turn(said, known), messages.summary())
 

@@ -1,12 +1,12 @@
-"""The state of one conversation: what was shown in it, how sensitive it has become, which turns it stored.
+"""The state of one conversation: the lines shown in it, how sensitive it has become, and the turns it has stored.
 
-Agents come and go within a conversation, one for each speaker of a shared thread, so the state belongs to the
-conversation and not to the agent. Its sensitivity, and that it is off the record, outlast the process too: after a
-restart a runtime replays its history, with everything that was once shown. On disk these are three facts and no text,
-in a file named by a hash. A file that cannot be read counts as the most sensitive namespace.
+Agents come and go within a conversation, one for each speaker of a shared thread. The state therefore belongs to the
+conversation and not to an agent. Its namespaces and whether it is off the record outlast the process too: after a
+restart, a runtime replays a history with everything that was once shown.
 
-The ids of lines that were shown or said in it are in a sealed file beside it, so that they are not shown a second time.
-That file is written between two turns and not synced; if it is lost or damaged, lines are shown again.
+On disk this is one file without texts, named by a hash. A file that cannot be read counts as the most sensitive
+namespace. A sealed file beside it has the ids of lines that were shown or said, so that they are not shown again. The
+sealed file is written between two turns and not synced. If it is lost or damaged, lines are shown once more.
 """
 
 from __future__ import annotations
@@ -31,56 +31,60 @@ from strongroom.model import Actor, LineId, Namespace
 from strongroom.private_files import make_directory, read_file, write_file
 
 SEEN_LIMIT = 1000
-"""How many ids a recall leaves out: those last shown or said."""
+"""Maximum number of ids that a recall leaves out: those of the lines that were shown or said last."""
 TURNS_LIMIT = 256
 HELD = 4096
-"""Maximum number of conversations in RAM."""
+"""Maximum number of conversations in memory (RAM)."""
 TakenBack = Callable[[], Collection[str] | None]
-"""The undone turns in a runtime's own record, as digests of the person's texts; None if it has no record."""
+"""Returns the undone turns in a runtime's own record, as digests of the person's texts. None if it has no record."""
 OnDisk = tuple[frozenset[Namespace], bool, bool]
-"""A conversation's file: its namespaces, whether it is off the record, whether its beginning is known."""
+"""The content of a conversation's file: namespaces, whether it is off the record, whether its beginning is known."""
 FILES_LIMIT = 5000
 _LIMIT = 64 * 1024
-"""Largest file of a conversation, in bytes."""
+"""Maximum size of a conversation's file, in bytes."""
 
 
 class KeptTurn(msgspec.Struct, frozen=True):
-    """A turn that was reported: the person's text as a digest, the ids of its lines, and the history's length then."""
+    """A reported turn: a digest of the person's text, the ids of the turn's lines, and the length of the history
+    then.
+    """
 
     said: str
     ids: tuple[LineId, ...]
     length: int = 0
     spooled: tuple[Path, ...] = ()
     name: str = ""
-    """The part that the ids of the turn's lines have in common; empty if it has no lines."""
+    """The part of the ids that all lines of the turn share. Empty if the turn has no lines."""
 
 
 @dataclass(eq=False)
 class ConversationState:
-    """One conversation's state, shared by its agents. Hold `guard` to change it."""
+    """The state of one conversation, shared by its agents. A thread holds `guard` to change it."""
 
     path: Path
     worst: Namespace
     carried: set[Namespace] = field(default_factory=set)
-    """Every namespace from which something was shown or said in this conversation: a reply may repeat it."""
+    """Every namespace from which something was shown or said in this conversation. A reply may repeat any of it."""
     is_off: bool = False
     seen: OrderedDict[LineId, None] = field(default_factory=OrderedDict)
     turns: list[KeptTurn] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
-    """Ids of lines that were taken back and still have to be forgotten."""
+    """Ids of lines of undone turns that still have to be forgotten."""
     undone: list[str] = field(default_factory=list)
-    """The names of turns that were taken back and not forgotten yet."""
+    """Names of undone turns that still have to be forgotten."""
     summary: str = ""
-    """The digest of the history's summaries."""
+    """The digest of the summaries in the conversation's history."""
     is_known: bool = False
-    """True if this process, or an earlier one that recorded it, has known the conversation from its beginning."""
+    """Whether this process, or an earlier one that recorded it, knows the conversation from its beginning."""
     shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
 
     def carry(self, names: Iterable[Namespace], ids: Iterable[LineId] = ()) -> None:
-        """Add namespaces and lines that the model sees from now on. The namespaces are on disk when this returns."""
+        """Add namespaces and lines that the model sees from now on. The namespaces are on disk when this call
+        returns.
+        """
         with self.guard:
             self.carried.update(names)
             if (frozenset(self.carried), self.is_off) != self._on_disk[:2]:
@@ -88,16 +92,19 @@ class ConversationState:
             self.see(ids)
 
     def begun(self, with_history: bool) -> None:
-        """Record whether a turn has a history. An unknown history may contain anything."""
+        """Record whether the first known turn has a history.
+
+        If so, the conversation counts as most sensitive, because the history may contain anything.
+        """
         with self.guard:
             if not self.is_known:
                 self.is_known = True
                 self.carry({self.worst} if with_history else ())
 
     def settle(self) -> None:
-        """Write what was not written at once: that the beginning is known, and which lines were shown.
+        """Write the facts that are not written at once: that the beginning is known, and which lines were shown.
 
-        If a crash comes first, the beginning counts as unknown, which is the safe state.
+        After a crash before this call the beginning counts as unknown, which is the safe state.
         """
         with self.guard:
             if self.is_known != self._on_disk[2]:
@@ -119,7 +126,9 @@ class ConversationState:
                 self.seen.popitem(last=False)
 
     def take_over(self, other: ConversationState) -> None:
-        """Continue another conversation: what was said or shown there counts here too."""
+        """Continue another conversation. Everything that was said or shown in the other conversation counts here
+        too.
+        """
         with other.guard:  # never both locks at once: two conversations may take over each other
             seen, turns, carried = list(other.seen), list(other.turns), set(other.carried)
             summary, is_off = other.summary, other.is_off
@@ -130,32 +139,37 @@ class ConversationState:
             self.carry(carried)
 
     def keep(self, turn: KeptTurn) -> None:
-        """Record a turn that was reported. The model has seen its lines."""
+        """Record a reported turn. The model has seen the turn's lines."""
         with self.guard:
             self.turns = [*self.turns, turn][-TURNS_LIMIT:]
             self.see(turn.ids)
 
     def compressed(self) -> None:
-        """Record a compression: lines shown before it may be shown again. What was said still counts."""
+        """Record a compression of the history. Lines that were shown before may be shown again; their namespaces still
+        count.
+        """
         with self.guard:
             self._unsee()
             self.turns = [KeptTurn(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
     def goes_on(self, before: History) -> bool:
-        """Whether the history before a turn continues the known one, so that nothing was undone."""
+        """Whether the history before a turn continues the known history. If so, no turn was undone."""
         with self.guard:
             is_longer = bool(self.turns) and before.length >= self.turns[-1].length
             return is_longer and before.summary == self.summary
 
     def follow(self, before: History, compared: Callable[[str], str], taken_back: TakenBack) -> None:
-        """Compare the history before this turn with the known one, and take back what was undone.
+        """Compare the history before this turn with the known history, and take back the turns that were undone.
 
-        `compared` maps a text to the form in which turns are known.
+        `compared` maps a text to the form in which known turns are compared.
 
-        An undo cuts off the newest turns, and leaves the history exactly as it was after an earlier one, or empty. A
-        compression changes its summary, and a runtime that could not read its history has none. So a turn is taken back
-        only if the runtime's own record says so, if it has one; without a record, an empty history takes back one turn
-        at most. In doubt nothing is taken back, because that would lose it.
+        An undo removes the newest turns, so the history is again as it was after an earlier turn, or empty. But a
+        history can be short for other reasons: a compression changes its summary, and a runtime that could not read its
+        history passes an empty one. Therefore:
+
+        - If the runtime has its own record of undone turns, a turn is taken back only if the record has it.
+        - Without a record, an empty history takes back one turn at most.
+        - In doubt nothing is taken back, because the turn would be lost.
         """
         with self.guard:
             if before.summary != self.summary:
@@ -171,7 +185,9 @@ class ConversationState:
             self.shown.clear()
 
     def _place(self, before: History, compared: Callable[[str], str]) -> int:
-        """How many of the turns are still in the history; all of them if that is unknown."""
+        """The number of known turns that are still in the history. All turns count if the number cannot be found
+        out.
+        """
         if not before.length:
             return 0
         said = before.last_said()
@@ -189,20 +205,22 @@ class ConversationState:
             self._take_back(start)
 
     def rewind(self) -> bool:
-        """Take back the last turn. False if none is known."""
+        """Take back the last turn. Returns False if no turn is known."""
         with self.guard:
             known = bool(self.turns)
             self._take_back(max(len(self.turns) - 1, 0))
             return known
 
     def take_back(self, ids: Iterable[LineId], names: Iterable[str] = ()) -> None:
-        """Mark lines to be forgotten with their turns, and turns by their names."""
+        """Mark lines and named turns to be forgotten. A line is forgotten together with its turn."""
         with self.guard:
             self.undoing += ids
             self.undone += names
 
     def taken_back(self) -> tuple[list[LineId], list[str]]:
-        """Take the lines and names of turns to be forgotten. They no longer count as seen."""
+        """Return the lines and the turn names to be forgotten, and clear both lists. The lines no longer count as
+        seen.
+        """
         with self.guard:
             ids, names = list(dict.fromkeys(self.undoing)), list(dict.fromkeys(self.undone))
             self.undoing, self.undone = [], []
@@ -221,7 +239,7 @@ class ConversationState:
                     waiting.unlink(missing_ok=True)
 
     def refresh(self) -> None:
-        """Apply what another process stored."""
+        """Read the changes that another process stored."""
         with self.guard:
             status = status_of(self.path)
             if status != self._status:
@@ -251,7 +269,7 @@ class ConversationState:
 
 
 class Sessions:
-    """The conversations of one home, as far as this process knows them."""
+    """The states of one home's conversations, as this process knows them."""
 
     def __init__(self, directory: Path, key: Callable[[], bytes] | None = None) -> None:
         self._directory = directory
@@ -260,10 +278,11 @@ class Sessions:
         self._guard = threading.Lock()
 
     def of(self, actor: Actor, session: str, chat: str, worst: Namespace) -> ConversationState:
-        """The state of a conversation, as any process knows it. A damaged file counts as `worst`.
+        """The state of a conversation, with the changes of all processes. A damaged file counts as the namespace
+        `worst`.
 
-        What was shown and said in it belongs to an actor. Its sensitivity, and that it is off the record, belong to the
-        conversation, whoever is speaking in it.
+        The lines shown and said belong to an actor. The namespaces and whether it is off the record belong to the
+        conversation, whoever speaks in it.
         """
         key = (actor, session, chat)
         with self._guard:

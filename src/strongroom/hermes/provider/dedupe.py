@@ -1,7 +1,7 @@
-"""Removal of hits without news for the asker: the question itself, asked before, and empty replies. Pure.
+"""Removes recalled lines that tell the person nothing new: earlier copies of the question, and empty replies. Pure.
 
-People ask the same thing again. Their earlier questions match best of all and answer nothing, so that a few of them
-would crowd out the line that answers.
+People ask the same question again. Their earlier questions are the best matches and answer nothing. A few of them would
+take the places of the line that answers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from strongroom.text import UNSPACED, WORD
 
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _PLAIN_WORD = re.compile("[a-z0-9]+")
-"""The same for ASCII, in a third of the time."""
+"""A word in ASCII text. This pattern takes a third of the time of WORD."""
 _ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
 _MARKED = 5
-"""How many characters at a text's end are searched for a question mark."""
+"""Number of characters at the end of a text that are searched for a question mark."""
 _NEW_WORDS = 3
-"""How many words that are not in the question make a reply worth showing."""
+"""A reply is worth showing if it has this many words that are not in the question."""
 _LOOKED_AT = 2000
 
 
@@ -34,12 +34,12 @@ _SMALL_TALK = frozenset(
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a message asks for nothing, so that no recall is needed."""
+    """Whether a message is only small talk, so that no recall is needed."""
     return words(text) <= _SMALL_TALK
 
 
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
-    """The hits with news, each text once."""
+    """The recalled lines that tell something new. Lines with equal texts count once."""
     kept: dict[str, Hit] = {}
     asked = _in_order(question)
     for hit in hits:
@@ -64,7 +64,7 @@ def _asks(text: str) -> bool:
 
 
 def _counts(word: str) -> bool:
-    """Whether a word shared by two texts suggests that they have the same subject."""
+    """Whether a word in two texts suggests that both are about the same subject."""
     return len(word) > 2 or _UNSPACED_CHARACTER.match(word) is not None
 
 
@@ -74,5 +74,5 @@ def _in_order(text: str) -> list[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text; in scripts without spaces, its characters."""
+    """The set of words in a text. In scripts without spaces each character counts as a word."""
     return frozenset(_in_order(text))

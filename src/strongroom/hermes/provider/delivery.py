@@ -1,6 +1,7 @@
-"""Delivery of lines: into the vault, or sealed into the spool while it does not take them, and from there later.
+"""Delivery of lines into the vault. While the vault is unavailable, lines are sealed into the spool and delivered
+later.
 
-A function here returns once the lines are durable, in the vault or in the spool.
+Each function returns once the lines are durable, in the vault or in the spool.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from strongroom.hermes.provider.provider_home import SET_ASIDE, HomeView, Parts,
 from strongroom.model import Actor, NewLine
 
 AT_ONCE = 20
-"""Maximum number of spooled turns that are delivered before a new one is put."""
+"""Maximum number of spooled turns that are delivered before a new turn is stored."""
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
-"""Denials of the request, not of the cap: the owner set this limit, and may change it."""
+"""Errors for a request outside the cap's limits. The owner set these limits, and may change them."""
 _OF_A_CAP = "cap_"
-"""The beginning of reasons that concern a cap."""
+"""The prefix of error reasons that concern a cap."""
 _NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
-"""Errors of a turn itself. All others concern the connection or the cap, and may pass."""
+"""Errors that concern the turn itself. All other errors concern the connection or the cap, and may go away."""
 
 
 def store(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
-    """Store lines; if the vault is unavailable, spool them. Returns the spool paths, or None if the cap was refused."""
+    """Store lines. If the vault is unavailable, put them into the spool.
+
+    Returns the paths in the spool, or None if the vault refused the lines and they are not kept.
+    """
     if not lines:
         return ()
     session, parts = view.session, view.parts
@@ -80,7 +84,7 @@ def _spool(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...]:
 
 
 def _nothing_waits(parts: Parts) -> None:
-    """Clear the spool's problem once the spool is empty."""
+    """Clear the recorded problem of the spool once the spool is empty."""
     if "the spool" in parts.status.problems and not parts.spool.waiting().turns:
         parts.status.worked("the spool")
 
@@ -90,11 +94,11 @@ def _sealed_for(view: SpeakerView, lines: tuple[NewLine, ...]) -> list[bytes]:
         return list(_sealed(view.policy.inbox, view.speaker.actor, lines))
     except InvalidRequest as error:
         hint = "run `strongroom wire hermes`, which asks the vault for its inbox key"
-        raise InvalidRequest(f"it cannot be sealed: {error.message}", hint=hint) from None
+        raise InvalidRequest(f"the turn cannot be sealed for the vault: {error.message}", hint=hint) from None
 
 
 def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterator[bytes]:
-    """Lines as one sealed bundle, or as several if one would be too large."""
+    """Seal lines as one bundle, or as several if one bundle would be too large."""
     try:
         yield inbox.seal(recipient, inbox.Bundle(actor, lines))
     except BodyTooLarge:
@@ -106,13 +110,13 @@ def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterato
 
 
 def look_for_waiting(session: MemorySession) -> None:
-    """Deliver waiting entries of any process, on a background thread."""
+    """Deliver the waiting entries of every process, on a background thread."""
     if session.home.parts.spool.waiting().turns:
         session.home.later(lambda: deliver(session))
 
 
 def _deliver_waiting(session: MemorySession) -> None:
-    """Deliver a few waiting entries before a turn; the rest in the background."""
+    """Deliver a few waiting entries before a turn, and the others in the background."""
     if waiting := session.home.parts.spool.waiting().turns:
         deliver(session, most=AT_ONCE)
     if waiting > AT_ONCE:
@@ -120,7 +124,7 @@ def _deliver_waiting(session: MemorySession) -> None:
 
 
 def deliver(session: MemorySession, most: int | None = None) -> int:
-    """Deliver waiting entries, in order for each person. Returns how many turns were delivered."""
+    """Deliver waiting entries, for each person in order. Returns the number of delivered turns."""
     home, look = session.home, session.home.look
     try:
         # A problem with the cap or the connection is not a turn's fault, and must not set a turn aside.
@@ -174,17 +178,17 @@ def _forget(look: HomeView, home: ProviderHome, entry: SpooledTurn) -> None:
 
 
 def _is_erased(error: StrongroomError) -> bool:
-    """Whether an actor was erased, so that its turns must not wait for a new admission.
+    """Whether an actor was erased. The actor's waiting turns are then removed.
 
-    All other refusals may pass: turns told while caps are void, because one was stolen, wait for a new cap.
+    After any other refusal the turns wait for a new cap, for example while all caps are void because one was stolen.
     """
     return isinstance(error, CapRevoked) and error.erased
 
 
 def _is_voided(look: HomeView, error: StrongroomError, shown: Token | None) -> bool:
-    """Whether a revocation concerns one person's caps alone, so that others' turns need not wait.
+    """Whether a revocation concerns the caps of one person only. The turns of other people then need not wait.
 
-    `shown` is the runtime's cap that was refused. If there is a newer one, nothing is known.
+    `shown` is the home's cap that was refused. If a newer cap has replaced it since, the answer is False.
     """
     if not isinstance(error, CapRevoked):
         return False
@@ -196,7 +200,7 @@ def _is_voided(look: HomeView, error: StrongroomError, shown: Token | None) -> b
 
 
 def _runtime(look: HomeView) -> Token | None:
-    """The runtime's cap in its file now, or None."""
+    """The home's cap as its file holds it now; None if it cannot be read."""
     try:
         return look.parts.caps.runtime()[0]
     except StrongroomError:
@@ -208,7 +212,7 @@ def _owner(look: HomeView) -> Actor:
 
 
 def begin_anew(home: ProviderHome) -> None:
-    """After wiring: retry what was refused under another cap, or by another vault."""
+    """After `wire` has run: retry the turns that were refused under another cap, or by another vault."""
     home.parts.spool.take_up()
     for work, problem in home.parts.status.problems.items():
         if problem.reason.startswith(_OF_A_CAP):
@@ -216,7 +220,7 @@ def begin_anew(home: ProviderHome) -> None:
 
 
 def recover(session: MemorySession) -> None:
-    """Deliver what an earlier process left: complete turns, and drafts of turns in which it died."""
+    """Deliver what an earlier process left: complete turns, and drafts of turns during which the process ended."""
     session.home.parts.spool.adopt()
     if session.home.parts.spool.waiting().turns:
         deliver(session)

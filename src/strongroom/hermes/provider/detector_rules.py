@@ -1,6 +1,6 @@
-"""Rules made from the detectors of `detect-secrets`, each with the signs that a text must contain for it.
+"""Rules made from the detectors of `detect-secrets`. A text is searched only if it contains a sign of the detector.
 
-A match inside a longer word is not a secret. Not responsible for what is done with what is found.
+A match inside a longer word is not a secret. This module only finds secrets; `secret_mask` masks them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule,
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A detector and how its patterns are read. `group`: only what they capture is the secret, not the whole match."""
+    """A detector and how its patterns are used. With `group`, only the pattern's group is the secret."""
 
     module: str
     detector: str
     signs: tuple[str, ...]
     group: bool = False
     is_whole: bool = False
-    """Whether a longer word than the pattern matches is not a secret. Otherwise the rest of the word is included."""
+    """Whether a word that is longer than the match is no secret. If false, the whole word is masked."""
     needs: re.Pattern[str] = re.compile("")
     shortest: int = LONG
-    """The minimum of consecutive characters without white space in such a secret."""
+    """The minimum number of consecutive characters without white space in such a secret."""
 
 
 _MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
@@ -63,7 +63,7 @@ _REST = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def maintained_rules() -> Iterator[SecretRule]:
-    """The rules maintained by detect-secrets that are used here."""
+    """The rules that are made from detectors of detect-secrets."""
     for taken in _TAKEN:
         detector = _detector(taken)
         yield SecretRule(_kind(detector), taken.signs, _by_place(detector.denylist, taken), taken.shortest >= LONG)
@@ -104,19 +104,19 @@ def _by_place(patterns: Iterable[re.Pattern[str]], taken: _Taken) -> Finder:
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    """A match without the delimiters at its edges."""
+    """Leave out the delimiters at the edges of a match."""
     found = text[start:end]
     return start + len(found) - len(found.lstrip(' \t\r\n=:"')), end - len(found) + len(found.rstrip(' \t\r\n"'))
 
 
 def _is_inside(text: str, start: int) -> bool:
-    """Whether a word continues here rather than begins."""
+    """Whether a position is inside a word, and not at the word's beginning."""
     before = text[start - 1 : start]
     return before.isascii() and before.isalnum()
 
 
 def _spaced(find: Finder, taken: _Taken) -> Finder:
-    """For patterns that take cubic time on repeated spaces: runs of spaces are shortened to two."""
+    """Make a finder that shortens runs of spaces to two, because some patterns take cubic time on repeated spaces."""
     run = re.compile(f"[A-Za-z0-9_-]{{{taken.shortest}}}")
 
     def found(text: str) -> Iterator[Span]:

@@ -1,17 +1,17 @@
 # ruff: noqa: E501 - a pattern to a line
-"""Recognition of requests to forget, as opposed to talk about forgetting.
+"""Recognises requests to forget. Mere talk about forgetting does not count.
 
-"Please forget that my gym code is 5521" is a request, "I always forget my keys" is not. Rules over words, in the
-languages of the phrases for off the record (`privacy_phrases`); pure, and never a model.
+"Please forget that my gym code is 5521" is a request, "I always forget my keys" is not. The rules compare words, in the
+languages of the phrases for off the record (`privacy_phrases`). They are pure, and no model is involved.
 
 - A verb of forgetting needs an addressee (an imperative, "can you", "I want you to") and something that a memory holds
   ("that", "what I said", "my address"). "Forget it" alone is an idiom, and "forget sugar" is advice.
-- A verb of deleting needs the memory itself, or what was said: "from your notes", "what I told you". Files, branches
-  and commas do not count.
-- A sentence is judged alone, except "forget it" and the like, which may refer to the sentence before.
+- A verb of deleting needs the memory itself or the person's words: "from your notes", "what I told you". Files,
+  branches and commas do not count.
+- Each sentence counts alone. "Forget it" and the like are an exception, because they may refer to the sentence before.
 
-Only the beginning and the end of a long text are looked at, so the cost is bounded. What is to be forgotten, and
-whether anything is, is not decided here.
+Only the beginning and the end of a long text are searched, so the cost is bounded. This module does not decide which
+lines are forgotten.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from functools import cache
 from strongroom.hermes.provider.privacy_phrases import fold
 
 _LOOKED_AT = 1000
-"""How many characters at either end of a text are searched for a request."""
+"""Number of characters at each end of a text that are searched for a request."""
 _GAP = ".{0,80}?"
-"""The text allowed between the words of a request, within one sentence."""
+"""The text that may stand between the words of a request, within one sentence."""
 _SENTENCE = re.compile(r"[.!?;\n\u3002\uff01\uff1f\uff1b\u061f\u0964]+")
 
 # For each language: stems, one of which is in every request; requests; and look-alikes, which are removed before
@@ -245,13 +245,15 @@ _LANGUAGES = (
 
 
 def is_forget_request(text: str) -> bool:
-    """Whether a text asks the memory to forget, delete or not store something. Only the ends of a long text count."""
+    """Whether a text asks the memory to forget, delete or not store something. Only the ends of a long text are
+    searched.
+    """
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     return any(_asks(sentence) for sentence in _sentences(seen))
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text, folded."""
+    """The sentences of a text, in the folded form in which phrases are compared."""
     found = (fold(sentence) for sentence in _SENTENCE.split(text))
     return [sentence for sentence in found if sentence]
 
@@ -273,7 +275,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 class _Plain(dict[int, str]):
-    """Folds the letters of a pattern like those of a text. ASCII, the pattern's syntax, stays."""
+    """Folds the letters of a pattern as `fold` does with a text. ASCII characters stay, because they may be syntax."""
 
     def __missing__(self, code: int) -> str:
         self[code] = chr(code) if code < 128 else fold(chr(code))

@@ -1,7 +1,7 @@
-"""`hermes strongroom`: the owner's commands for a home's memory, in Hermes' own command line.
+"""`hermes strongroom`: the owner's commands for a home's memory, on Hermes' own command line.
 
-`status`, `recall` and `why` use the runtime's cap, narrowed to one person: they show what Hermes sees. `list`,
-`search`, `forget` and `who` are the owner's view (`owner_view`). Prints text, or JSON with `--json`.
+`status`, `recall` and `why` use the home's cap, narrowed to one person, so they show what Hermes sees. `list`,
+`search`, `forget` and `who` use the owner's view (`owner_view`). A command prints text, or JSON with `--json`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from strongroom.model import Actor, Hit, pluralize
 from strongroom.routing import Route
 
 Answer = tuple[dict[str, Any], str]
-"""A command's result, as a document and as text."""
+"""The result of a command: a JSON document, and the text for people."""
 _PAGE_LIMIT = 200
 
 
 def register_cli(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands of `hermes strongroom`."""
+    """Add the subcommands of `hermes strongroom` to Hermes' parser."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
     _with_json(
@@ -41,19 +41,19 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     )
     recall = _command(commands, "recall", "show what would be recalled for a question", 'recall "when is my trip?"')
     recall.add_argument("query", nargs="*", help="the question")
-    recall.add_argument("-k", type=int, default=5, help="how many lines at most")
+    recall.add_argument("-k", type=int, default=5, help="maximum number of lines")
     _register_list(_command(commands, "list", "list what is remembered, newest first", *_LIST_EXAMPLES))
     search = _command(commands, "search", "search the lines for words", "search gym code", "search -k 20 --json trip")
     search.add_argument("query", nargs="*", metavar="WORDS", help="the words")
-    search.add_argument("-k", type=int, default=10, help="how many lines at most, up to 20")
+    search.add_argument("-k", type=int, default=10, help="maximum number of lines, up to 20")
     forget = _command(commands, "forget", "forget lines for good, or whole turns", "forget ID", "forget --turn ID")
-    forget.add_argument("ids", nargs="+", metavar="ID", help="ids, as shown in [brackets]")
-    forget.add_argument("--turn", action="store_true", help="also everything written in the same turns")
+    forget.add_argument("ids", nargs="+", metavar="ID", help="ids of lines, as shown in [brackets]")
+    forget.add_argument("--turn", action="store_true", help="also forget everything written in the same turns")
     about = _command(commands, "who", "show who wrote and read a line, from the log", "who ID", "who --json ID")
-    about.add_argument("id", metavar="ID", help="an id, as shown in [brackets]")
-    about.add_argument("--limit", type=_number, default=50, help="how many of the newest entries")
+    about.add_argument("id", metavar="ID", help="the id of a line, as shown in [brackets]")
+    about.add_argument("--limit", type=_number, default=50, help="maximum number of entries; the newest are shown")
     why = _command(commands, "why", "show where a line came from and why it is in its namespace", "why ID")
-    why.add_argument("id", metavar="ID", help="an id, as shown in [brackets]")
+    why.add_argument("id", metavar="ID", help="the id of a line, as shown in [brackets]")
 
 
 _LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegram:12345", "list --turn ID")
@@ -61,10 +61,12 @@ _LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegra
 
 def _register_list(listing: argparse.ArgumentParser) -> None:
     listing.add_argument("--namespace", default="", help="only lines of this namespace")
-    listing.add_argument("--since", type=_moment, help="only from this day or time on: 2026-05-20, 2026-05-20T14:00")
-    listing.add_argument("--turn", default="", metavar="ID", help="only lines written in the same turn as this one")
+    listing.add_argument(
+        "--since", type=_moment, help="only lines from this day or time on: 2026-05-20 or 2026-05-20T14:00"
+    )
+    listing.add_argument("--turn", default="", metavar="ID", help="only lines written in the same turn as the line ID")
     listing.add_argument("--page", type=_number, default=1, help="which page")
-    listing.add_argument("--limit", type=_number, default=20, help="lines on a page, up to 200")
+    listing.add_argument("--limit", type=_number, default=20, help="number of lines on a page, up to 200")
 
 
 def _number(text: str) -> int:
@@ -94,7 +96,7 @@ def _command(
 
 
 def strongroom_command(args: argparse.Namespace) -> int:
-    """Run a subcommand. Hermes ignores return values, so a failure exits with code 1."""
+    """Run a subcommand. Hermes ignores return values, so a failure raises SystemExit with code 1."""
     name = getattr(args, "strongroom_command", None) or "status"
     home = home_of(get_hermes_home())
     try:
@@ -118,7 +120,7 @@ def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _with_actor(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     _with_json(parser)
     parser.add_argument(
-        "--as", dest="account", default="", metavar="WHO", help="use somebody else's memory: platform:id, or an actor"
+        "--as", dest="account", default="", metavar="WHO", help="use another person's memory: platform:id, or an actor"
     )
     return parser
 
@@ -130,7 +132,7 @@ def _actor(home: ProviderHome, args: argparse.Namespace) -> Actor:
     if args.account and not user:
         raise InvalidRequest(
             "--as takes platform:id, such as telegram:12345",
-            hint=f"or an actor of this home: {home.policy.scope}telegram/chat/...",
+            hint=f"or give an actor of this home: {home.policy.scope}telegram/chat/...",
         )
     found = home.whose(_conversation(platform or "cli", user))
     if isinstance(found, Nobody):
@@ -139,7 +141,7 @@ def _actor(home: ProviderHome, args: argparse.Namespace) -> Actor:
 
 
 def _conversation(platform: str, user: str) -> Conversation:
-    """The conversation of an account as the owner writes it: `telegram:123`, or `signal:alt:ID` by its stable id."""
+    """The conversation of an account in the owner's notation: `telegram:123`, or `signal:alt:ID` for a stable id."""
     mark = f"{ALT}:"
     if user.startswith(mark):
         return Conversation(platform=platform, user_id_alt=user.removeprefix(mark))
@@ -154,8 +156,8 @@ def _words(args: argparse.Namespace, name: str) -> str:
     found = " ".join(args.query).strip()
     if not found:
         raise InvalidRequest(
-            "there are no words to look for",
-            hint=f'give some, as in: hermes strongroom {name} "gym code"; `hermes strongroom list` shows everything',
+            "no words were given",
+            hint=f'give words, as in: hermes strongroom {name} "gym code"; `hermes strongroom list` shows everything',
         )
     return found
 
@@ -203,7 +205,9 @@ def _documents(hits: Sequence[Hit]) -> list[dict[str, Any]]:
 
 
 def _reach(home: ProviderHome) -> dict[str, Any]:
-    """In a served home: the namespaces of the runtime's cap, outside of which nothing is seen."""
+    """With a server: the namespaces that the home's cap covers, because lines outside them are not shown. Otherwise
+    empty.
+    """
     return {} if home.way.is_embedded else {"namespaces": sorted(home.look.grounds.allowed)}
 
 
@@ -238,7 +242,7 @@ def _joined(value: Any) -> str:
 
 
 def _next(done: owner_view.HomeForgotten, stays: Sequence[str], whose: str) -> str:
-    """The next steps after a forgetting."""
+    """The text that tells a person what to do after forgetting lines."""
     steps = []
     if done.left:
         steps.append(f"to forget the rest of the turn, run `hermes strongroom forget{whose} --turn {done.gone.ids[0]}`")

@@ -1,7 +1,7 @@
 """The memory provider for Hermes: connects Hermes' hooks to the gate.
 
-One object serves one agent and holds nothing that needs closing, because runtimes drop agents without notice. What
-belongs to the home is shared (`provider_home`). Every hook accepts arguments that later versions may add.
+One object serves one agent. It holds nothing that needs closing, because runtimes drop agents without notice. The state
+of the home is shared (`provider_home`). Every hook accepts arguments that later versions may add.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAME = "strongroom"
 
 @dataclass(frozen=True, slots=True)
 class RecallStatus:
-    """The status that a runtime may show beside a reply: how many lines were recalled for it."""
+    """The number of recalled lines, in the form that a runtime may show beside a reply."""
 
     provider_label: str
     count: int
@@ -61,7 +61,7 @@ class StrongroomProvider(MemoryProvider):
         return not self.unavailable_reason()
 
     def unavailable_reason(self) -> str:
-        """Why memory cannot be used; empty if it can. Reads files only."""
+        """The reason why memory cannot be used; empty if it can. Only files are read; the vault is not called."""
         try:
             policy = self._home().policy
         except StrongroomError as error:
@@ -79,7 +79,9 @@ class StrongroomProvider(MemoryProvider):
             return []
 
     def cache_busting_signature(self) -> Signature:
-        """The policy's hash. It holds no secret, and a renewed cap does not change it."""
+        """A value that changes with the policy: a hash of its text. It holds no secret, and a renewed cap does not
+        change it.
+        """
         try:
             policy = self._home().policy
         except StrongroomError as error:
@@ -89,12 +91,14 @@ class StrongroomProvider(MemoryProvider):
     # A session.
 
     def initialize(self, session_id: str, turn_journal: bool = False, **kwargs: Any) -> None:
-        """Begin: the speaker's lines start to load, and what an earlier process left is delivered."""
+        """Begin a session. In the background, load the speaker's lines and deliver the turns that an earlier process
+        left.
+        """
         if self._place is None and kwargs.get("hermes_home"):
             self._place = Path(str(kwargs["hermes_home"]))
         home = self._home()
         if not home.policy.is_wired:
-            raise InvalidRequest("this home is not wired", hint=f"run `{hermes_homes.wire_command(home.path)}`")
+            raise InvalidRequest("this Hermes home is not wired", hint=f"run `{hermes_homes.wire_command(home.path)}`")
         session = self._session = MemorySession(home, str(session_id), kwargs, is_journalled=turn_journal)
         home.keep_good(session.warn)
         session.caught_up.clear()
@@ -119,7 +123,7 @@ class StrongroomProvider(MemoryProvider):
         return _spared(session, "recall", lambda: recall.recall(session, query))
 
     def recall_status(self) -> RecallStatus | None:
-        """How many lines were recalled for the last question."""
+        """The number of lines that were recalled for the last question."""
         return RecallStatus("Strongroom", self._session.last_shown) if self._session else None
 
     def sync_turn(
@@ -140,7 +144,7 @@ class StrongroomProvider(MemoryProvider):
             tend(session.home)
 
     def queue_prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
-        """Prepare the next question, after a stored turn and before the next one begins."""
+        """Prepare the vault for the next question. A runtime calls this between two turns."""
         session = self._session
         if session:
             with suppress(StrongroomError):  # the home may have been unwired
@@ -217,11 +221,13 @@ class StrongroomProvider(MemoryProvider):
         memory_setup.save_config(values, Path(hermes_home))
 
     def post_setup(self, hermes_home: str, config: Mapping[str, Any] | None = None) -> None:
-        """Run the whole set-up of `hermes memory setup strongroom`."""
+        """Run the set-up for `hermes memory setup strongroom`."""
         memory_setup.post_setup(Path(hermes_home), config)
 
     def backup_paths(self) -> list[str]:
-        """No paths: a runtime's backup must hold neither the vault nor a cap. `strongroom backup` makes one."""
+        """Return no paths: a runtime's backup must hold neither the vault nor a cap. `strongroom backup` copies the
+        vault.
+        """
         return []
 
     def _home(self) -> ProviderHome:
@@ -229,12 +235,14 @@ class StrongroomProvider(MemoryProvider):
 
 
 def _text(value: object) -> str:
-    """A text from a runtime; empty for any other type."""
+    """A value from a runtime if it is a text; otherwise an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def _spared(session: MemorySession, work: str, ask: Callable[[], str]) -> str:
-    """Call `ask` and return its result. An unexpected error in our code is recorded instead of ending the turn."""
+    """Call `ask` and return its result. If `ask` raises, record the error and return an empty text, so the turn goes
+    on.
+    """
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime
@@ -252,7 +260,10 @@ def _catch_up(session: MemorySession) -> None:
 
 
 def _go_on(session: MemorySession, new: str, *, reset: bool, reason: str) -> None:
-    """Continue under another id, or with a shortened history. The state goes along, except after a reset or resume."""
+    """Continue a conversation under another id, or with a shortened history.
+
+    The new id takes over the conversation's state, except after a reset or a resume.
+    """
     view = session.view()
     old, session.id = session.id, new
     if reset or reason == "resume":
@@ -268,5 +279,5 @@ def _go_on(session: MemorySession, new: str, *, reset: bool, reason: str) -> Non
 
 
 def register(context: Any, home: str | os.PathLike[str] | None = None) -> None:
-    """Register a new provider with Hermes, which calls this once for each agent."""
+    """Register a new provider with Hermes. Hermes calls this function once for each agent."""
     context.register_memory_provider(StrongroomProvider(home))

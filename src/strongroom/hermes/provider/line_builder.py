@@ -1,7 +1,7 @@
-"""From a text to the lines to store: author, namespace, masked secrets, and ids.
+"""Makes the lines to store from a text: with author, namespace, masked secrets, and ids.
 
-Every text goes the same way. The model's texts are as sensitive as anything that was said or shown in the conversation,
-because it may repeat that.
+Every text is treated in the same way. The model's texts are as sensitive as anything that was said or shown in the
+conversation, because they may repeat it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,27 @@ from strongroom.model import Millis, Namespace, NewLine
 
 
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
-    """A person's text, and its author. In a shared chat the runtime may have put their name before it."""
+    """A person's own words, and their author. In a shared chat the runtime may have put a name before the words."""
     said = privacy_phrases.said_by(speaker.name, user) if speaker.name else user
     return said_in(said), speaker.author
 
 
 def said_in(text: str) -> str:
-    """A text in storable form, without what was recalled or noted for it."""
+    """A text in storable form, without recalled lines and without the runtime's notes."""
     return turn_ids.storable(privacy_phrases.bare(text))
 
 
 def comparable(speaker: Speaker, user: str) -> str:
-    """The digest that identifies a turn in a history; in a shared chat, without the speaker's name."""
+    """The digest by which a turn is found in a history. In a shared chat the speaker's name is left out."""
     said = privacy_phrases.speaker(user)[1] if speaker.is_shared else user
     return digest(said_in(said))
 
 
 def hear(view: SpeakerView, message: str, session_id: str, before: Heard | None = None) -> Heard:
-    """A person's text, with the namespace chosen by the owner's rules. Returns `before` if nothing has changed."""
+    """Read a person's message: its text, the namespace that the owner's rules choose, and requests about remembering.
+
+    Returns `before` if nothing has changed since `before` was made.
+    """
     grounds = view.look.grounds
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before
@@ -61,7 +64,7 @@ def _namespace(view: SpeakerView, text: str) -> Namespace:
 
 
 def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> Namespace:
-    """The namespace of the model's text: at least as sensitive as anything that it has seen."""
+    """The namespace of the model's text. It is at least as sensitive as everything that the model has seen."""
     policy = view.policy
     with state.guard:
         stood = set(state.carried)
@@ -73,13 +76,15 @@ def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> N
 
 
 def most_sensitive(policy: Policy, names: set[Namespace]) -> Namespace:
-    """The most sensitive of several namespaces. One outside the order counts as more sensitive than all others."""
+    """The most sensitive of several namespaces. A namespace that the policy does not list counts as the most
+    sensitive.
+    """
     unknown = sorted(names - set(policy.namespaces))
     return unknown[0] if unknown else min(names, key=policy.namespaces.index)
 
 
 def lines_of_turn(view: SpeakerView, state: ConversationState, begun: Begun, first: Heard, reply: str) -> list[NewLine]:
-    """The lines of a turn: the person's, reused from its beginning if possible, and the model's."""
+    """The lines of a turn: the person's and the model's. Lines that were made when the turn began are reused."""
     worded = None if begun.turn_id else first.worded
     every = [worded or word_said(view, begun, first.session, first.said)]
     if text := said_in(reply):
@@ -94,7 +99,9 @@ def word_said(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, 
 
 
 def tag_of(view: SpeakerView, begun: Begun) -> bytes:
-    """The common part of the ids of a turn's lines, the same whatever id the runtime gives the turn later."""
+    """The part that the ids of a turn's lines share. It stays the same if the runtime gives the turn another id
+    later.
+    """
     if not begun.tag:
         when = begun.turn_id or str(begun.time)
         begun.tag = turn_ids.turn_tag(view.parts.id_key, view.speaker.actor, view.session.id, when)
@@ -112,7 +119,10 @@ def lines_of(
     place: int = 0,
     tag: bytes = b"",
 ) -> Worded:
-    """The lines of a text, at its `place` in the turn. None outside the cap: the owner set that limit."""
+    """The lines of a text. `place` is 0 for the person's text and 1 for the reply.
+
+    There are no lines if the cap does not cover the text's namespace, because the owner set that limit.
+    """
     if said.namespace not in view.look.grounds.allowed:
         return Worded((), outside=1)
     parts = view.parts
@@ -136,7 +146,7 @@ def lines_of(
 
 
 def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
-    """The lines to store of a text. What was left out of them is counted."""
+    """The lines of a text. Counts the secrets and the texts that were left out."""
     if worded.outside or worded.secrets:
         status = view.parts.status
         status.count("outside the cap", worded.outside)
@@ -145,7 +155,7 @@ def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
 
 
 def mask_secrets(view: SpeakerView, text: str) -> str:
-    """The text with secrets masked, except if the owner's policy keeps them. They are counted."""
+    """Mask and count the secrets in a text. Returns the text unchanged if the policy stores secrets."""
     safe, found = _masked(view.policy, view.parts, text)
     view.parts.status.count("secrets masked", found)
     return safe
@@ -157,12 +167,12 @@ def _masked(policy: Policy, parts: Parts, text: str) -> tuple[str, int]:
 
 @lru_cache(maxsize=64)
 def label(session_id: str) -> str:
-    """A session's id in the form that a line can hold."""
+    """A session's id in a form that a line can hold."""
     return turn_ids.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
 
 
 def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
-    """The lines that are not stored yet, no matter when they were reported."""
+    """Those of the lines that are not stored yet. The time in an id is ignored."""
 
     def there(memory: Memory) -> set[str]:
         found: set[str] = set()

@@ -1,8 +1,8 @@
-"""Recalled lines for a model: one quoted line each, with its day, namespace, author and id. Pure.
+"""Writes recalled lines for a model: one quoted line each, with its day, namespace, author and id. Pure.
 
-Quoted as in JSON, so that a line break or a quotation mark cannot end it, and without control characters, hidden text
-or anything that passes for a fence. The id at the end is what a person names to forget the line, and what scrubbing of
-a runtime's history searches for.
+A text is quoted as in JSON, so that a line break or a quotation mark cannot end it. Control characters, hidden text and
+anything that looks like a fence are removed. The id at the end is for a person who wants to forget the line, and for
+scrubbing a runtime's history.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ _BY_COMMAND = (
 )
 PROFILE_HEADING = "Background about the person, written by the owner of this memory:"
 _LONGEST = 700
-"""How many characters of a line are shown."""
+"""Maximum number of characters of a line's text that are shown."""
 _SHORTEST = 40
 _PLAIN = re.compile(r"[^\W_]+(?:[ .'_-][^\W_]+)*\.?")
-"""A name without characters that separate the parts of a line."""
+"""Matches a name without characters that separate the parts of a line."""
 _UNESCAPED = str.maketrans('"\\', "'/")
-"""Characters that quoting would escape, and their replacements in a name."""
+"""Replaces the characters of a name that quoting would escape."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
-    """As many of the hits as fit, best first, as text and as hits. Empty for none."""
+    """Write as many of the hits as fit into `budget` characters, the best first. Returns the text and the hits in it.
+
+    The text is empty if there are no hits.
+    """
     lines: list[str] = []
     taken: list[Hit] = []
     room = budget - len(HEADING)
@@ -57,7 +60,7 @@ def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
 
 
 def how_to_forget(policy: Policy, actor: Actor) -> str:
-    """The note for the model in a turn that asks to forget something: how that is done."""
+    """The note that tells the model how lines are forgotten. It is shown in a turn that asks to forget something."""
     if policy.tools is not Tools.NONE:
         return f"{_ASKED} {_BY_TOOL}"
     whose = "" if actor == f"{policy.scope}{OWNER}" else f" --as {actor}"
@@ -65,7 +68,7 @@ def how_to_forget(policy: Policy, actor: Actor) -> str:
 
 
 def profiles(found: Iterable[Profile], budget: int) -> str:
-    """The owner's profiles for a system prompt. One that does not fit whole is left out."""
+    """The owner's profiles for a system prompt. A profile that does not fit as a whole is left out."""
     blocks: list[str] = []
     room = budget - len(PROFILE_HEADING)
     for profile in found:
@@ -77,7 +80,7 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
 
 
 def for_people(hits: Iterable[Hit]) -> str:
-    """Lines for a person: each with its time, its namespace and its whole text, on a line of its own."""
+    """Write recalled lines for a person: each with its time, its namespace and its whole text."""
     return "".join(
         f"{hit.time.astimezone():%Y-%m-%d %H:%M}  {hit.namespace:<9} {_author(hit.author)}: "
         f"{_quoted(harmless(fence.neutral(hit.text)))} [{hit.id}]\n"
@@ -96,6 +99,6 @@ def _line(hit: Hit, author: str, room: int) -> str:
 
 @lru_cache(maxsize=64)
 def _author(name: str) -> str:
-    """A name that cannot be mistaken for syntax: quoted if it is not just letters, digits and spaces."""
+    """A name that cannot be mistaken for syntax. A name with unusual characters is quoted."""
     said = harmless(fence.neutral_field(name))[:64].translate(_UNESCAPED) or "unknown"
     return said if _PLAIN.fullmatch(said) else _quoted(said)

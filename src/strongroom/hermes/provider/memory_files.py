@@ -1,7 +1,8 @@
-"""Removal of forgotten notes from the runtime's own memory files, `MEMORY.md` and `USER.md`.
+"""Removes forgotten notes from the runtime's own memory files, `MEMORY.md` and `USER.md`.
 
-They are part of the prompt of every session, and a changed file is imported again, so a note left there would come
-back. Hermes' own code removes it, under Hermes' own lock. If that code is not available, the file is reported.
+These files are part of the prompt of every session. A changed file is also imported again, so a note that stays in it
+would come back. Hermes' own code removes the note, under Hermes' own lock. If that code is not available, the file's
+name is reported.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ _TARGETS = {FILES[target]: target for target in ("memory", "user")}
 
 
 def is_note(line: LineInfo | Hit) -> bool:
-    """Whether a line is a note that is, or was, in one of the files."""
+    """Whether a line is a note that is, or was, in one of the memory files."""
     return line.kind == Kind.FACT and line.author in _TARGETS
 
 
 def as_kept(home: ProviderHome, text: str) -> str:
-    """A note in the form in which its line stores it."""
+    """The text of a note as it is stored in a line."""
     plain = turn_ids.storable(text)
     look = home.look
     return normalize("NFC", look.parts.mask.masked(plain)[0] if look.policy.keep.mask_secrets else plain)
 
 
 def take_out(home: ProviderHome, notes: Iterable[Hit]) -> list[str]:
-    """Remove notes from the files. Returns the names of files in which one of them is left."""
+    """Remove notes from the memory files. Returns the names of the files from which a note could not be removed."""
     left: set[str] = set()
     for note in notes:
         target = _TARGETS[note.author]

@@ -1,7 +1,7 @@
-"""A mirror of the runtime's built-in memory: what is added, replaced or removed there is so here too.
+"""Mirrors the runtime's built-in memory: a note that is added, replaced or removed there is changed here too.
 
-A note is a line of kind fact whose author names its file. A removed note is forgotten, not marked. The runtime names it
-by a part of its text, so it is searched for among the mirrored ones: first by a query, then one by one.
+A note is a line of kind fact, and the line's author names the memory file. A removed note is forgotten. The runtime
+names a note by a part of its text, so the mirrored notes are searched for that part: first by a query, then one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORK = "mirroring the built-in memory"
 
 
 def mirror_write(session: MemorySession, action: str, target: str, content: str, old_text: str) -> None:
-    """Mirror a change of the built-in memory. A failure is reported, because it is not retried."""
+    """Mirror a change of the built-in memory. A failure is reported, because the change is not retried."""
     try:
         _written(session, action, target, content, old_text)
     except StrongroomError as error:
@@ -54,14 +54,14 @@ def _written(session: MemorySession, action: str, target: str, content: str, old
 
 
 def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
-    """Forget a note; if a person asked for that, with everything written in its turn.
+    """Forget a note. If a person asked for this, also forget everything that was written in the note's turn.
 
-    The runtime removes exactly one: if several could be meant, none is forgotten.
+    The runtime removes exactly one note. If several notes match, none is forgotten.
     """
     if len({hit.text for hit in old}) > 1:
         raise InvalidRequest(
-            "the removed note matches several stored ones, so none was forgotten",
-            hint="`hermes strongroom recall` shows their ids, `hermes strongroom forget` forgets them",
+            "the removed note matches several stored notes, so none was forgotten",
+            hint="find the id with `hermes strongroom search WORDS`, then run `hermes strongroom forget ID`",
         )
     if old:
         ids = [hit.id for hit in old]
@@ -73,7 +73,7 @@ def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
 
 
 def _found(view: SpeakerView, author: str, part: str) -> list[Hit]:
-    """The mirrored notes that contain a text; exact matches only, if there are any."""
+    """The mirrored notes that contain a text. If some are equal to the text, only those."""
     masked = memory_files.as_kept(view.session.home, part)
     if not masked:
         return []
@@ -103,7 +103,7 @@ def _notes(memory: Memory) -> Iterator[Hit]:
 
 
 def import_files(session: MemorySession) -> None:
-    """Import the owner's memory files, once. They are the owner's: no other speaker gets them."""
+    """Import the owner's memory files, once. They belong to the owner, so no other speaker gets them."""
     view = session.view()
     if isinstance(view, Nobody) or view.speaker.actor != f"{view.policy.scope}{OWNER}":
         return
@@ -133,7 +133,7 @@ def _import(view: SpeakerView, name: str, text: str) -> None:
 
 
 def _usual_soul() -> str:
-    """The persona that the runtime writes into every new home. Not memory until somebody has edited it."""
+    """The persona text that the runtime writes into every new home. It is not imported until somebody has edited it."""
     try:
         return str(import_module("hermes_cli.default_soul").DEFAULT_SOUL_MD).strip()
     except (ImportError, AttributeError):

@@ -1,7 +1,7 @@
 """One agent's session with memory, and the view that each of its hooks works with: speaker, conversation, home.
 
-Nothing about the speaker is frozen: each hook begins with `MemorySession.view`, which reads the policy as it is now,
-and passes the result down. Not responsible for what is recalled or stored: `recall` and `turn_writer` are.
+Each hook begins with `MemorySession.view`, which reads the policy as it is now, and passes the view down. So a change
+of the policy also changes the speaker. `recall` decides which lines are recalled, and `turn_writer` which are stored.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from strongroom.model import LineId, Namespace
 T = TypeVar("T")
 _RENEWAL_GAP = 600.0
 _TENDING_GAP = 5.0
-"""Seconds between two checks of a home, however many turns there are."""
+"""Minimum number of seconds between two checks of a home."""
 _LOST = {"turn": "turns lost", "reply": "replies lost"}
-"""The status counters for what could be neither stored nor spooled."""
+"""The status counters for turns and replies that could be neither stored nor spooled."""
 _tried: dict[Path, float] = {}
 
 
 class MemorySession:
-    """One agent's session. Its methods may be called from any thread."""
+    """One agent's session with memory. Its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -55,20 +55,22 @@ class MemorySession:
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0
         self.undone = 0
-        """How many lines the last undo forgot."""
+        """The number of lines that the last undo forgot."""
         self.caught_up = threading.Event()
-        """Set once what an earlier process left was delivered, or could not be."""
+        """Set once the turns that an earlier process left are delivered, or could not be delivered."""
         self.caught_up.set()
         self._who: tuple[Policy, Speaker | Nobody] | None = None
         self._first = ("", 0)
-        """The first turn of this agent in its conversation: the conversation's id, and the turn's number."""
+        """The conversation's id, and the number of this agent's first turn in that conversation."""
         self.prompted: set[Namespace] = set()
-        """The namespaces in the system prompt."""
+        """The namespaces of the profiles in the system prompt."""
         self._early: set[Namespace] = set()
-        """The namespaces that were shown while no turn was under way."""
+        """The namespaces of lines that were shown while no turn was under way."""
 
     def view(self) -> SpeakerView | Nobody:
-        """The view for a hook: whose memory this is, by the policy as it is now, and the home as it is now."""
+        """Make the view for a hook, from the policy and the home as they are now. Nobody if there is no memory to
+        use.
+        """
         look = self.home.look
         policy, known = look.policy, self._who
         if known is None or known[0] is not policy:
@@ -77,27 +79,29 @@ class MemorySession:
         return speaker if isinstance(speaker, Nobody) else SpeakerView(self, look, speaker)
 
     def note_shown(self, names: set[Namespace]) -> None:
-        """Add namespaces that were shown to the model, to the current turn or else to the next."""
+        """Record namespaces that were shown to the model: for the turn under way, or for the next turn."""
         begun = self.turns.last
         (self._early if begun is None or begun.is_kept else begun.shown).update(names)
 
     def stood(self, begun: Begun) -> set[Namespace]:
-        """The namespaces that the model saw in a turn that is being reported, as far as this agent showed them."""
+        """The namespaces that the model saw in a reported turn, as far as this agent showed them."""
         early, self._early = self._early, set()
         return self.prompted | early | begun.shown
 
     def start_anew(self) -> None:
-        """Forget what was shown before: the model does not see it from now on. The current turn keeps its own."""
+        """Forget which namespaces were shown between turns, because the model no longer sees them."""
         self._early = set()
 
     def had_history(self, number: int) -> bool:
-        """Whether the conversation began before this agent's first turn. `number` is the number of this turn."""
+        """Whether the conversation began before this agent's first turn in it. `number` is the number of the present
+        turn.
+        """
         if self._first[0] != self.id:
             self._first = (self.id, number)
         return self._first[1] > 1
 
     def patience(self, seconds: float) -> float:
-        """The seconds that are left after waiting, once, for the delivery of what an earlier process left."""
+        """Wait once until an earlier process's turns are delivered. Returns how many of the `seconds` are left."""
         began = time.monotonic()
         if not self.caught_up.is_set():
             self.caught_up.wait(seconds)
@@ -105,13 +109,13 @@ class MemorySession:
         return max(0.0, seconds - (time.monotonic() - began))
 
     def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
-        """Remove the drafts of a turn and of those before it, or its own alone."""
+        """Remove the drafts of a turn and of the turns before it. With `alone`, remove only the draft of this turn."""
         for draft in self.turns.given_up(until, alone=alone):
             with suppress(OSError):
                 os.unlink(draft)
 
     def leave_draft(self, begun: Begun, error: Exception) -> None:
-        """Leave a draft to be delivered later, because its turn could not be stored. A loss is reported and counted."""
+        """Keep the draft of a turn that could not be stored, so that it is delivered later. Report what was lost."""
         lost = "turn" if begun.draft is None else "reply"
         if begun.draft is not None:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
@@ -121,9 +125,9 @@ class MemorySession:
             self.home.parts.status.count(_LOST[lost])
 
     def failed(self, work: str, error: Exception) -> None:
-        """Record a failure. A defect of ours must not look like an empty memory, nor like one that stores."""
+        """Record a failure. A defect in our code must not look like an empty memory, nor like a memory that stores."""
         if not isinstance(error, StrongroomError):
-            error = ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report it")
+            error = ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report this defect")
         with suppress(InvalidRequest):  # a home that was unwired has nowhere to record it
             self.home.parts.status.failed(work, error, self.warn)
 
@@ -131,7 +135,7 @@ class MemorySession:
 class SpeakerView:
     """A hook's view: its session, its speaker, and the home as it was when the hook began.
 
-    For one thread. Work that is done later takes a new view.
+    A view is for one thread. Work that is done later makes a new view.
     """
 
     __slots__ = ("_states", "look", "parts", "policy", "session", "speaker")
@@ -142,7 +146,7 @@ class SpeakerView:
         self._states: dict[str, ConversationState] = {}
 
     def state(self, session_id: str = "") -> ConversationState:
-        """The state of a conversation, this one or another. Cached for the hook."""
+        """The state of a conversation: this session's, or another with an id. Cached for the hook."""
         name = session_id or self.session.id
         found = self._states.get(name)
         if found is None:
@@ -152,26 +156,26 @@ class SpeakerView:
         return found
 
     def show(self, names: set[Namespace], ids: Iterable[LineId] = ()) -> None:
-        """Add namespaces and lines that the model sees from now on.
+        """Record namespaces and lines that the model sees from now on.
 
-        They are added to the turn itself too: a runtime may tell only later that its conversation had another id by
-        then.
+        The current turn records the namespaces too: a runtime may report later that its conversation already had
+        another id.
         """
         self.session.note_shown(names)
         self.state().carry(names, ids)
 
     def prompt(self, names: set[Namespace]) -> None:
-        """Set the namespaces in the system prompt, which the model sees at every turn from now on."""
+        """Record the namespaces in the system prompt. The model sees the prompt at every turn from now on."""
         self.session.prompted = names
         self.state().carry(names)
 
     def ask(self, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Call the gate under a cap for this speaker and a few minutes."""
+        """Call the gate with a cap for this speaker and a few minutes."""
         return self.look.ask(self.speaker.actor, use, hasty=hasty, keeps=self.speaker.keeps)
 
 
 def _lost(what: str, error: Exception) -> Exception:
-    """The same error, with a message that says what was lost."""
+    """The error with a message that says whether a turn or a reply was lost."""
     if not isinstance(error, StrongroomError):
         return error
     kept = "what the person said waits" if what == "reply" else "it is nowhere"
@@ -179,7 +183,7 @@ def _lost(what: str, error: Exception) -> Exception:
 
 
 def tend(home: ProviderHome) -> None:
-    """Have a home checked in the background after a turn, except if that was done a moment ago."""
+    """Start a check of the home in the background, at most once in a few seconds."""
     now = time.monotonic()
     if now >= home.tended + _TENDING_GAP:
         home.tended = now
@@ -187,7 +191,7 @@ def tend(home: ProviderHome) -> None:
 
 
 def look_after(home: ProviderHome) -> None:
-    """Renew the runtime's cap if it is due, and warn if that fails. For a background thread."""
+    """Renew the home's cap if it is due, and warn if the renewal fails. Runs on a background thread."""
     parts = home.parts
     parts.status.save_counts()
     parts.settle()

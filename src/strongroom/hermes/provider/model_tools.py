@@ -1,7 +1,7 @@
-"""The tools for a model: none by default, and all of them within the speaker's own cap.
+"""The tools for a model. By default there are none, and each tool is limited to the speaker's own cap.
 
-`forget` lets a person in a chat ask to forget; `recall` adds searching for more lines; `full` adds remembering on
-request. None lists what there is: a model cannot enumerate a memory.
+With `forget` a person in a chat can ask to forget; `recall` adds a search for more lines; `full` adds remembering on
+request. No tool lists all lines, so a model cannot enumerate a memory.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _OFFERED: Mapping[Tools, tuple[Schema, ...]] = {
 
 
 def tool_schemas(tools: Tools) -> list[Schema]:
-    """The tools of a setting."""
+    """The schemas of the tools that a setting offers."""
     return [dict(schema) for schema in _OFFERED[tools]]
 
 
 def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str:
-    """Run a tool. The answer is always JSON. A tool that the policy does not offer (any more) is refused."""
+    """Run a tool. The answer is always JSON. A tool that the policy does not offer now is refused."""
     try:
         if name not in {str(schema["name"]) for schema in _OFFERED[session.home.policy.tools]}:
             raise InvalidRequest(
@@ -81,7 +81,7 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
 def _recall(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     query, lines = args.get("query"), args.get("lines", session.home.policy.recall.lines)
     if not isinstance(query, str) or not query.strip():
-        raise InvalidRequest("query must be a text to search for", hint="use the words of the question")
+        raise InvalidRequest("query must be a text to search for", hint="use the words of the person's question")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
         raise InvalidRequest(f"lines must be a number from 1 to {model.K_LIMIT}")
     view = session.view()
@@ -100,7 +100,7 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"forgotten": "the turn before this one" if lines else "nothing", "lines": lines}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
-        raise InvalidRequest(f"ids must be a list of 1 to {_FORGET_LIMIT} line ids", hint="or use last_turn")
+        raise InvalidRequest(f"ids must be a list of 1 to {_FORGET_LIMIT} line ids", hint="or set last_turn to true")
     wanted = [model.line_id(one.strip("[] ")) for one in ids]
     gone = view.ask(lambda memory: turn_lines.forget(memory, wanted))
     stays = undo.settle(view, gone)
@@ -113,7 +113,7 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
 def _remember(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise InvalidRequest("text must be the fact to keep")
+        raise InvalidRequest("text must be the fact to remember, as a text")
     view = session.view()
     return {"kept": not isinstance(view, Nobody) and turn_writer.note(view, text, ASSISTANT, Kind.FACT) > 0}
 

@@ -1,18 +1,19 @@
-"""Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, delivered in order.
+"""Turns that could not be stored yet. Each is sealed to the vault's inbox key in its own file; they are delivered in
+order.
 
-A file has a short head, which names the actor whose cap delivers it, and the sealed bundle, which nothing here can
-open. Three kinds:
+A file has a short head, which names the actor whose cap delivers it, and a sealed bundle, which no code here can open.
+There are three kinds:
 
-- `.turn`: a complete turn that the vault did not take: it was out of reach, or refused the cap.
-- `.forget`: ids of lines, and names of turns, that were taken back while the vault was out of reach. It has no text.
-- `.draft`: what a person said in a turn under way. It is removed when the turn is stored or given up. If its process
-  died it becomes a `.turn`: the reply may have been seen, so the question must not be lost.
+- `.turn`: a complete turn that the vault did not take, because it was out of reach or refused the cap.
+- `.forget`: ids of lines and names of turns that were undone while the vault was out of reach. It has no text.
+- `.draft`: a person's text in a turn under way. It is removed when the turn is stored or given up. If its process died,
+  the draft becomes a `.turn`: the reply may have been seen, so the question must not be lost.
 
-A live process is known by its `process_mark`. The spool has a limit, beyond which new turns are refused and older
-ones stay. Files are mode 0600. Thread-safe; several processes share a spool.
+A `process_mark` shows that a process is alive. The spool has a size limit; beyond it new turns are refused, and older
+turns stay. Files have mode 0600. Thread-safe; several processes share a spool.
 
-It shares no code with the host's journal (`host/turn_journal`): that one appends frames to one file, locked by its host
-and sealed with a key that the next host has, while this one has a file for each turn that nobody here can open.
+The spool shares no code with the host's journal (`host/turn_journal`). The journal is one file, which its host locks
+and can open with a key. The spool has a file for each turn, which nobody here can open.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The amount of waiting turns in a spool."""
+    """How many turns wait in a spool, and how many bytes they take."""
 
     turns: int
     bytes: int
@@ -64,7 +65,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SpooledTurn:
-    """A waiting entry and its actor: a sealed turn, or lines to forget."""
+    """A waiting entry and its actor: a sealed turn, or lines and turns to forget."""
 
     path: Path
     actor: Actor
@@ -74,7 +75,7 @@ class SpooledTurn:
 
 
 class DeliveryResult(Enum):
-    """The outcome of a delivery."""
+    """The result of delivering one entry."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -88,19 +89,21 @@ class DeliveryResult(Enum):
 
 
 class Spool:
-    """The spool of one home."""
+    """The spool of one home: a directory of waiting turns."""
 
     def __init__(self, directory: Path, most: int) -> None:
         self.directory = directory
         self.most = most
         self.process = ProcessMark(directory)
         self.may_wait = True
-        """Whether entries may be waiting, as far as this process knows: others may have added some since."""
+        """Whether entries may be waiting. If false, only another process may have added entries since."""
 
     # Storing.
 
     def add(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
-        """Store a turn durably until it can be put, and return its path. StoreUnavailable if the spool is full."""
+        """Store a turn durably until it can be delivered. Returns its path. Raises StoreUnavailable if the spool is
+        full.
+        """
         waiting = self.waiting()
         if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
             raise StoreUnavailable(
@@ -112,11 +115,14 @@ class Spool:
         return path
 
     def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis, turns: Iterable[str] = ()) -> None:
-        """Store ids and turns to be forgotten later."""
+        """Store ids of lines and names of turns that are to be forgotten later."""
         self._write(self._name(now, _FORGET), _framed(actor, b"", ids, turns))
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
-        """Store the person's text of a turn under way, replacing `old`, until `drop` or the end of the process."""
+        """Store the person's text of a turn under way, in place of the draft `old`. It stays until `drop`.
+
+        If the process ends first, another process adopts the draft.
+        """
         try:
             self.process.show()
         except OSError as error:
@@ -133,7 +139,7 @@ class Spool:
             raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
 
     def promote(self, draft: Path) -> Path:
-        """Turn a draft into a turn. Returns its new path."""
+        """Make a draft into a waiting turn. Returns its new path."""
         try:
             turn = draft.rename(draft.with_suffix(_TURN))
             self.may_wait = True
@@ -147,12 +153,12 @@ class Spool:
             os.unlink(path)
 
     def set_aside(self, entry: SpooledTurn) -> None:
-        """Set a turn aside that the vault will never take, for people to find."""
+        """Set aside a turn that the vault will never accept. The file stays for people to find."""
         with suppress(OSError):
             entry.path.rename(entry.path.with_suffix(_REFUSED))
 
     def take_up(self) -> None:
-        """Queue the turns that were set aside again."""
+        """Put the turns that were set aside back into the queue."""
         for refused in self._files(_REFUSED):
             with suppress(OSError):
                 refused.rename(refused.with_suffix(_TURN))
@@ -161,9 +167,9 @@ class Spool:
     # Delivering.
 
     def entries(self) -> Iterator[SpooledTurn]:
-        """The waiting entries, oldest first.
+        """The waiting entries, the oldest first.
 
-        Their order matters, so an entry that cannot be read now raises StoreUnavailable.
+        The order of entries matters, so an entry that cannot be read now raises StoreUnavailable.
         """
         for path in sorted((*self._files(_TURN), *self._files(_FORGET))):
             try:
@@ -171,7 +177,7 @@ class Spool:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise StoreUnavailable(f"{path.name} in the spool cannot be read: {error.strerror}") from None
+                raise StoreUnavailable(f"the file {path.name} in the spool cannot be read: {error.strerror}") from None
             if entry is not None:
                 yield entry
 
@@ -183,11 +189,11 @@ class Spool:
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
-        """The number of turns that the vault refused, or that cannot be read."""
+        """The number of turns that are set aside: the vault refused them, or their files are damaged."""
         return len(self._files(_REFUSED)) + len(self._files(_DAMAGED))
 
     def adopt(self) -> int:
-        """Turn the drafts of dead processes into turns. Returns how many."""
+        """Make the drafts of dead processes into waiting turns. Returns the number of drafts."""
         adopted = 0
         for draft in self._files(_DRAFT):
             run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
@@ -210,7 +216,9 @@ class Spool:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Whether this process may deliver now. Two deliveries at once would only repeat each other."""
+        """Take the lock for delivering. Yields whether this process may deliver now, because two deliveries would
+        repeat.
+        """
         try:
             make_directory(self.directory)
             handle = os.open(self.directory / ".delivering", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -253,7 +261,10 @@ class Spool:
 
 
 def deliver_waiting(spool: Spool, deliver: Callable[[SpooledTurn], DeliveryResult], most: int | None = None) -> int:
-    """Deliver the waiting entries in order. Returns how many went. If an actor's entry has to wait, others' go on."""
+    """Deliver the waiting entries in order. Returns the number of delivered entries.
+
+    If an entry of one actor has to wait, the entries of other actors are still delivered.
+    """
     done = 0
     held: set[Actor] = set()
     with spool.alone() as is_alone:
@@ -276,7 +287,7 @@ def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = (), turns: Iterabl
 
 
 def _read(path: Path) -> SpooledTurn | None:
-    """The entry in a file. None if it is foreign or damaged; it is then set aside."""
+    """Read the entry in a file. None if the file is foreign or damaged; the file is then set aside."""
     try:
         with open_file(path, follow=False) as file:
             data = file.read(_FILE_LIMIT + 1)

@@ -1,8 +1,8 @@
-"""The owner's view of a home's memory: every line with its text, search, and the readers of a line.
+"""The owner's view of a home's memory: every line with its text, a search, and the readers of a line.
 
-Embedded, the owner's keys make a cap for one person and a minute: it covers every namespace of the vault, even if the
-runtime's own cap has expired. Served, there are no keys here: the runtime's cap is narrowed, which shows what Hermes
-sees, and the log stays on the server. Every call is logged like any other.
+With an embedded vault, the owner's keys mint a cap for one person and one minute. It covers every namespace of the
+vault, even if the home's own cap has expired. With a server, there are no keys here: the home's cap is narrowed, so the
+view shows what Hermes sees, and the log stays on the server. Every call is logged like any other.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from strongroom.model import Actor, Hit, LineId, LineInfo, Op
 
 T = TypeVar("T")
 LABEL = "hermes owner"
-"""The label of these caps in the log."""
+"""The label of the minted caps in the log."""
 _TTL = 60
 _OPS = (Op.GET, Op.LIST, Op.FORGET)
 _REPEATS = 5
-"""For how many of the forgotten lines similar ones are searched for."""
+"""Number of forgotten lines for which similar lines are searched."""
 _ALIKE = 0.6
-"""The share of a line's words that another must have to be shown as similar."""
+"""A line is similar if it has at least this share of the other line's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Some lines, newest first, and how many there are in all."""
+    """A page of lines, the newest first, and the number of all lines."""
 
     lines: Sequence[Hit]
     number: int
@@ -54,7 +54,9 @@ class AccessRecord:
 
 @dataclass(frozen=True, slots=True)
 class HomeForgotten:
-    """The forgotten lines, those left of the same turns, and lines that may say the same."""
+    """The result of forgetting: the forgotten lines, the remaining lines of their turns, and lines with similar
+    texts.
+    """
 
     gone: Gone
     left: Sequence[LineInfo] = ()
@@ -62,7 +64,7 @@ class HomeForgotten:
 
 
 def as_owner(home: ProviderHome, actor: Actor, use: Callable[[Memory], T]) -> T:
-    """Call the gate as the owner of a home, about one person."""
+    """Call the gate as the owner of a home, for the memory of one person."""
     if not home.policy.is_wired or not home.way.is_embedded:
         return home.look.ask(actor, use)  # raises for a home that is not wired
     vault = home.way.vault()
@@ -80,7 +82,7 @@ def page(
     since: datetime | None = None,
     turn: str = "",
 ) -> LinePage:
-    """A page of a person's memory. Only the lines on it are read, and so only they are logged as read."""
+    """A page of a person's memory. Only the texts of these lines are read, so the log records no other line as read."""
 
     def look(memory: Memory) -> LinePage:
         found = _in_turn(memory, model.line_id(turn)) if turn else list(turn_lines.pages(memory, since))
@@ -100,7 +102,7 @@ def _in_turn(memory: Memory, line: LineId) -> list[LineInfo]:
 
 
 def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit]:
-    """The lines that match some words, best first."""
+    """The lines that match some words, the best first."""
 
     def get(memory: Memory) -> list[Hit]:
         return memory.get(words, k=k, now=datetime.now().astimezone())
@@ -109,7 +111,10 @@ def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit
 
 
 def forget(home: ProviderHome, actor: Actor, ids: Sequence[LineId], *, with_turns: bool) -> HomeForgotten:
-    """Forget lines alone, or everything written in their turns. Others' lines are not found."""
+    """Forget lines alone or, with `with_turns`, everything written in their turns.
+
+    Lines of other people count as missing.
+    """
 
     def carry_out(memory: Memory) -> HomeForgotten:
         found = turn_lines.find(memory, ids)
@@ -136,14 +141,14 @@ def _alike(memory: Memory, said: Sequence[Hit], known: Collection[LineId]) -> li
 
 
 def _is_alike(text: str, other: str) -> bool:
-    """Whether a text has most words of another, or one of its numbers."""
+    """Whether a text has most words of another text, or shares a number with it."""
     words, others = dedupe.words(text), dedupe.words(other)
     both = words & others
     return len(both) >= _ALIKE * len(words) or any(len(word) > 2 and not word.isalpha() for word in both)
 
 
 def readers(home: ProviderHome, actor: Actor, line: LineId, most: int) -> list[AccessRecord]:
-    """The log's entries about a line, oldest first. Others' lines are not found."""
+    """The log's entries about a line, the oldest first. A line of another person counts as missing."""
     if not home.way.is_embedded:
         raise InvalidRequest(
             "the log is on the server, and this home's cap does not cover it",
@@ -173,4 +178,6 @@ def _cap_of(links: Sequence[model.LinkId], labels: dict[model.LinkId, str]) -> s
 
 
 def _no_line() -> LineNotFound:
-    return LineNotFound("there is no such line", hint="`hermes strongroom list` shows the lines with their ids")
+    return LineNotFound(
+        "this person's memory has no such line", hint="`hermes strongroom list` shows the lines with their ids"
+    )

@@ -1,13 +1,14 @@
-"""A message's statements about itself: whether it is off the record, who speaks in a shared chat, and which part of it
-was recalled rather than said. Rules over words; pure, and never a model.
+"""Reads what a message says about itself: whether it is off the record, who speaks in a shared chat, and which parts
+are not the person's own words. The rules compare words; they are pure, and no model is involved.
 
-- A phrase matches whole words, whatever their case, width, accents and apostrophes; in scripts without spaces, parts of
-  words too. It may be anywhere in a text, so "what does off the record mean?" is left out too, to be safe.
-- If a text says several, the most private wins: OFF, then THIS_TURN, then ON. A longer phrase hides the shorter ones in
-  it: "no longer off the record" is ON.
-- A name before a message is one that its owner chose on a chat platform: it is an author, never an identity.
-- Hermes puts notes of its own before some messages: what is replied to, a channel's last lines, files. They quote
-  others, so they are not what this person said. Nor are skills, and messages that Hermes makes up.
+- A phrase matches whole words. Case, width, accents and apostrophes do not matter. In scripts without spaces a phrase
+  matches parts of words too. A phrase may be anywhere in a text, so "what does off the record mean?" is not stored
+  either, to be safe.
+- If a text contains several requests, the most private one wins: OFF, then THIS_TURN, then ON. A longer phrase hides
+  the shorter phrases in it: "no longer off the record" is ON.
+- A name before a message was chosen by a person on a chat platform. It is an author and never proves an identity.
+- Hermes puts notes before some messages, with the message that is answered, a channel's last messages, or files. Notes
+  quote other people, so they are not the person's words. Skills and messages that Hermes makes up are not either.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from strongroom.hermes.provider.line_format import HEADING
 from strongroom.text import AFTER, BEFORE, JOINED_TEXT, CharacterMap, by_start, phrases_in, starts_in
 
 READ_LIMIT = 1 << 18
-"""How many characters of a message are read: half from its beginning, half from its end.
+"""Maximum number of characters of a message that are read: half from its beginning, half from its end.
 
-Of those from its beginning, at most 131,072 are stored.
+Of the characters from the beginning, at most 131,072 are stored.
 """
 NAME_LIMIT = 64
-"""How many characters of a speaker's name are stored."""
+"""Maximum number of characters of a speaker's name that are stored."""
 _LOOKED_AT = model.LINE_LIMIT
-"""How many characters at either end of a text are searched for phrases."""
+"""Number of characters at each end of a text that are searched for phrases."""
 
 
 class Asked(Enum):
-    """A request about remembering."""
+    """What a person asks about remembering."""
 
     NOTHING = "nothing"
     THIS_TURN = "this turn"
     OFF = "off"
     """Nothing is stored from this turn on."""
     ON = "on"
-    """Storing resumes, with this turn."""
+    """Storing resumes with this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """The phrases for each request. The owner's policy may replace them."""
+    """The phrases for each request about remembering. The owner's policy may replace them."""
 
     turn: tuple[str, ...] = (
         *("off the record", "between you and me only", "not for the record", "keep this off your memory"),
@@ -112,7 +113,7 @@ DEFAULT = Phrases()
 
 
 def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
-    """The request in a text. Only the beginning and the end of a very long one are searched."""
+    """Find the request in a text. Of a very long text, only the beginning and the end are searched."""
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     plain = fold(seen)
     held = _held(phrases, plain)
@@ -127,13 +128,15 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
 
 
 def _held(phrases: Phrases, said: str) -> tuple[str, ...]:
-    """The phrases that a text may contain, the longest first. A cheap filter before the pattern for all."""
+    """The phrases that a text may contain, the longest first. This cheap filter comes before the pattern of the
+    phrases.
+    """
     return tuple(sorted(phrases_in(said, _by_start(phrases), starts_in(said)), key=len, reverse=True))
 
 
 _ON_WORDS = 8
 _ON_LETTERS = 48
-"""How much else a text with an ON phrase may say."""
+"""Maximum number of letters that a text may have besides its ON phrases."""
 _UNDECIDED = re.compile(
     r"[?\uff1f\u061f]|\b(?:not|never|when|until|till|once|if|before|yet|after|unless|later"
     r"|means?|what|cannot|(?:do|does|did|is|are|was|were|wo|ca|could|would|should|have|has|ai)n'?t|nicht|nie|wenn"
@@ -144,7 +147,7 @@ _UNDECIDED_JOINED = re.compile("[不别別没沒未勿等吗嗎]|如果|ない|�
 
 
 def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
-    """Whether a text says one thing and means it now: storing resumes only on a plain request."""
+    """Whether a text makes one plain request that holds now. Storing resumes only after such a request."""
     rest = plain
     for phrase in dict.fromkeys(said):  # each once: otherwise a text full of them takes quadratic time
         rest = rest.replace(phrase, " ")
@@ -153,15 +156,17 @@ def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
 
 
 _LONGEST_FOLD = 4
-"""Maximum number of characters that one folds into: a few ligatures stand for whole sentences."""
+"""Maximum number of characters into which one character is folded. A few ligatures stand for whole sentences."""
 
 
 @lru_cache(maxsize=16)
 def _kinds(phrases: Phrases) -> dict[str, Asked]:
-    """The request of each phrase, the longest first. A phrase given twice makes the more private request."""
+    """The request of each phrase, the longest phrase first. If a phrase has two requests, the more private one
+    counts.
+    """
     given = ((Asked.ON, phrases.on), (Asked.THIS_TURN, phrases.turn), (Asked.OFF, phrases.off))
     if any(len(some) > PHRASES_LIMIT for _, some in given):
-        raise InvalidRequest(f"off the record: there are more than {PHRASES_LIMIT} phrases of one kind")
+        raise InvalidRequest(f"off_the_record: there are more than {PHRASES_LIMIT} phrases of one kind")
     kinds = {_checked(one): asked for asked, some in given for one in some}
     return dict(sorted(kinds.items(), key=lambda item: -len(item[0])))
 
@@ -179,7 +184,9 @@ def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
 def _checked(phrase: str) -> str:
     plain = fold(phrase) if len(phrase) <= PHRASE_LIMIT else ""
     if not plain:
-        raise InvalidRequest(f"off the record: a phrase has 1 to {PHRASE_LIMIT} characters, some of them letters")
+        raise InvalidRequest(
+            f"off_the_record: a phrase must have 1 to {PHRASE_LIMIT} characters, and at least one letter"
+        )
     return plain
 
 
@@ -202,7 +209,7 @@ _FOLDS = CharacterMap(_folded)
 
 
 def fold(text: str) -> str:
-    """A text as phrases are compared: one case, plain letters, single spaces, no apostrophes."""
+    """A text in the form in which phrases are compared: one case, plain letters, single spaces, no apostrophes."""
     return " ".join(text.translate(_FOLDS).split())
 
 
@@ -213,10 +220,10 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\
 
 
 def said_by(name: str, text: str) -> str:
-    """A person's own words in a session that several people share, where the runtime puts `[name]` before each text.
+    """A person's own words in a session that several people share. The runtime puts `[name]` before each text there.
 
-    Their own name is removed where the runtime's notes end; any other name in brackets is part of the text. A note's
-    quote may contain the end of a note and a name, so the last possible end counts.
+    The person's name is removed after the runtime's notes. Any other name in brackets is part of the text. A note may
+    quote text that looks like the end of a note and a name, so the last possible end counts.
     """
     for start in reversed(_note_ends(text)):
         said = text[start : start + _NAME_SEEN + 1]
@@ -227,7 +234,7 @@ def said_by(name: str, text: str) -> str:
 
 
 def _note_ends(text: str) -> list[int]:
-    """The places where the runtime's notes before a text may end."""
+    """The places where the notes that a runtime puts before a text may end."""
     whole = [0, len(text) - len(_without_notes(text))]
     if reply := _REPLY.match(text):
         bound = reply.end() + _QUOTED + 4
@@ -238,12 +245,12 @@ def _note_ends(text: str) -> list[int]:
 
 
 def _letters(name: str) -> str:
-    """The part of a name that remains after a runtime has sanitised it."""
+    """The characters of a name that remain after a runtime has sanitised it."""
     return "".join(one for one in name.casefold() if one.isalnum()) or " ".join(name.split())
 
 
 def speaker(text: str) -> tuple[str, str]:
-    """The name in brackets before a message, and the rest. No name if there is none."""
+    """Split a message into the name in brackets before it and the rest. The name is empty if there is none."""
     said = _without_notes(text)
     end = _closing(said)
     name = " ".join(_UNSEEN.sub(" ", said[1:end]).split())[:NAME_LIMIT].strip() if end else ""
@@ -251,7 +258,7 @@ def speaker(text: str) -> tuple[str, str]:
 
 
 def _closing(text: str) -> int:
-    """The position of the bracket that closes the first one, before a space. 0 if there is none nearby."""
+    """The position of the bracket that closes the first bracket. 0 if it is not near, or no space follows it."""
     if not text.startswith("["):
         return 0
     depth = 0
@@ -268,7 +275,7 @@ def _closing(text: str) -> int:
 
 _REPLY = re.compile(r'\[Replying to(?: your previous message)?: "')
 _QUOTED = 500
-"""How many characters of another message a note quotes."""
+"""Maximum number of characters that a note quotes from another message."""
 _NOTE = re.compile(r"\[(?:Triggering message id: |The user sent )")
 _CHANNEL = ("[Recent channel messages]\n", "[Context around the replied-to message]\n", "[Messages prefixed with [")
 _NEW = "\n\n[New message]\n"
@@ -278,7 +285,9 @@ _NEW_END = re.compile(re.escape(_NEW))
 
 
 def _without_notes(text: str) -> str:
-    """A message without the runtime's notes before it. Their quotes may contain a note's end: the last counts."""
+    """A message without the notes that the runtime puts before it. A quote may contain a note's end, so the last end
+    counts.
+    """
     for _ in range(_NOTES_LIMIT):
         if _REPLY.match(text):
             end = text.rfind('"]\n\n', 0, text.index('"') + 1 + _QUOTED + 4)
@@ -303,10 +312,10 @@ _MADE_UP = ("[IMPORTANT: Background process ", "[ASYNC DELEGATION ", "[Continuin
 
 
 def unwrap(text: str) -> str:
-    """The person's words in a message that Hermes wrapped in a skill; empty if none of it is theirs.
+    """The person's words in a message that Hermes wrapped in a skill. Empty if the message has no words of the person.
 
-    A skill's text is not theirs, nor is the result of a process or another agent. After a skill that a chat loads by
-    itself nothing marks where their words begin: they are what follows the last empty line.
+    The text of a skill is not the person's, nor is the result of a process or of another agent. If a chat loads a skill
+    by itself, nothing marks where the person's words begin. The text after the last empty line is then taken.
     """
     if text.startswith(_MADE_UP):
         return ""
@@ -337,10 +346,10 @@ _QUOTED_END = re.compile(r"\" \[[0-9A-HJKMNP-TV-Z]{26}\]")
 
 
 def bare(text: str) -> str:
-    """The person's words, without what was recalled or noted: that is stored already, or was not said by this person.
+    """The person's own words in a message. Recalled lines and the runtime's notes are removed.
 
-    Removed are Hermes' blocks and notes, and lines in the format in which ours are shown, wherever they are: each of
-    those names the line that it repeats.
+    Recalled lines are stored already, and the person did not say the notes. Removed are Hermes' blocks and notes, and
+    text anywhere that has the format of a recalled line with its id.
     """
     if len(text) > READ_LIMIT:
         text = f"{text[: READ_LIMIT // 2]}\n{text[-READ_LIMIT // 2 :]}"  # its end may say "off the record"
@@ -354,9 +363,11 @@ def bare(text: str) -> str:
 
 
 def _without_quoted(text: str) -> str:
-    """A text without recalled lines inside a sentence: each is cut from its beginning to the last id on that line.
+    """A text without recalled lines that are quoted inside a sentence. Each is cut up to the last id on its line of
+    text.
 
-    Two patterns, because one for both ends would search for the end from every beginning, in quadratic time.
+    There is one pattern for the beginning and one for the end. A single pattern would search for the end from every
+    beginning, in quadratic time.
     """
     if not _QUOTED_END.search(text):
         return text
@@ -370,7 +381,9 @@ def _without_quote(line: str) -> str:
 
 
 def _without_blocks(text: str) -> str:
-    """A text without memory blocks. An unclosed one extends to the end; a mere mention of the tag stays."""
+    """A text without blocks of recalled memory. A block without an end goes to the end of the text. A mere mention of
+    the tag stays.
+    """
     kept: list[str] = []
     done = opened = 0
     is_open = False

@@ -1,7 +1,7 @@
-"""Problems of memory, for people to see: in `hermes strongroom status`, and once through the runtime.
+"""Records problems of memory for people to see: in `hermes strongroom status`, and once through the runtime.
 
-A problem has a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count; never a text, a query
-or a cap. The file is rewritten when a problem appears or is gone, not at each repetition.
+A problem has a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count. It never has a text, a
+query or a cap. The file is written when a problem appears or is gone, and not at each repetition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Warn = Callable[[str], None]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A problem: since when, and how often."""
+    """A problem: its reason, when it began, and how often it occurred."""
 
     reason: str
     message: str
@@ -38,18 +38,20 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ProblemLog:
-    """The problems and counters of one home. Shared by the agents of a process."""
+    """The problems and counters of one home, shared by the agents of a process."""
 
     def __init__(self, directory: Path, now: Callable[[], Millis]) -> None:
         self._path = directory / FILE
         self._now = now
         self._guard = threading.Lock()
         self.problems: Mapping[str, Problem] = read(directory)
-        """By the kind of work. Replaced and never changed, so that it is read without the lock."""
+        """The problems, by kind of work. The mapping is replaced and never changed, so it can be read without the
+        lock.
+        """
         self.counts: dict[str, int] = {}
 
     def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
-        """Record a problem. `warn` is called if it is new."""
+        """Record a problem. `warn` is called if the problem is new."""
         with self._guard:
             before = self.problems.get(work)
             same = before is not None and before.reason == error.reason
@@ -77,7 +79,9 @@ class ProblemLog:
                 self.counts[what] = self.counts.get(what, 0) + number
 
     def save_counts(self) -> None:
-        """Add the counters since the last call to those on disk. Not synced: they are for people only."""
+        """Add the counters since the last call to the counters on disk. The file is not synced, because only people
+        read it.
+        """
         with self._guard:  # held until written, so that a process that ends next finds it there
             new, self.counts = self.counts, {}
             if new:
@@ -93,7 +97,7 @@ class ProblemLog:
             draft.replace(self._path.with_name(COUNTS))
 
     def _write(self, work: str) -> None:
-        """Store one problem, or that it is gone. Other processes' problems stay."""
+        """Store one problem, or remove it if it is gone. Problems of other processes stay in the file."""
         found = {**read(self._path.parent), work: self.problems.get(work)}
         known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
         with suppress(OSError):  # it is in the log as well
@@ -102,7 +106,7 @@ class ProblemLog:
 
 
 def read(directory: Path) -> dict[str, Problem]:
-    """The problems that the last process stored in a home's state."""
+    """The problems in a home's state directory, as they were last stored."""
     try:
         return msgspec.json.decode(read_file(directory / FILE, _LIMIT), type=dict[str, Problem])
     except (OSError, msgspec.DecodeError):

@@ -1,6 +1,7 @@
-"""The mark of a live process in a directory that several share: a lock on its `.alive` file, gone when it dies.
+"""Shows that a process is alive in a directory that several processes share: it holds a lock on its `.alive` file.
 
-What a process leaves unfinished is named after its run, so that another one can tell whether it will still be finished.
+The system frees the lock when the process dies. Unfinished files have the process's run in their names, so that another
+process can tell whether they will still be finished.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ ALIVE = ".alive"
 
 
 class ProcessMark:
-    """The mark of this process, and a look at those of others. Thread-safe."""
+    """The `.alive` file of this process, and a check of other processes. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.run = os.urandom(8).hex()
-        """The name of this process's run."""
+        """A random name for this run of the process."""
         self.handle = -1
-        """The open `.alive` file; -1 while there is none."""
+        """The handle of the open `.alive` file; -1 if it is not open."""
         self._process = os.getpid()
         self._guard = threading.Lock()
 
     def show(self) -> None:
-        """Hold the lock that shows other processes that this one lives. Raises OSError."""
+        """Take and hold the lock that shows that this process is alive. Raises OSError."""
         with self._guard:
             if self._process != os.getpid():  # after a fork the lock is the parent's
                 self.run, self.handle, self._process = os.urandom(8).hex(), -1, os.getpid()
@@ -47,7 +48,9 @@ class ProcessMark:
             os.close(handle)  # another process removed it as a dead one's, between the two calls
 
     def is_dead(self, run: str, *, remove: bool = False) -> bool:
-        """Whether the process of a run is known to be dead. With `remove`, its `.alive` file is then removed."""
+        """Whether the process of a run is known to be dead. With `remove`, a dead process's `.alive` file is
+        removed.
+        """
         path = self._directory / f"{run}{ALIVE}"
         try:
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -66,7 +69,7 @@ class ProcessMark:
 
 
 def lock(handle: int) -> bool:
-    """Take the lock of an open file, if no other process has it. Returns whether it was free."""
+    """Try to lock an open file. Returns False if another process has the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,7 +1,7 @@
 """One Hermes home in this process: its policy, caps, spool, conversations and problems, shared by all its agents.
 
-Agents come and go, some without being shut down, so nothing here belongs to one of them. Background work runs on two
-threads that all homes share.
+Agents come and go, some without being shut down, so no agent owns anything here. Background work runs on two threads
+that all homes share.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from strongroom.routing import Rules
 
 T = TypeVar("T")
 SET_ASIDE = "delivering a turn"
-"""The kind of work that failed when a turn was set aside."""
+"""The name of the recorded problem if turns were set aside."""
 _ONCE_IN_A_SESSION = ("loading", "the profile")
-"""Work that is not retried by itself. Its problem is cleared when the gate answers anything."""
+"""Kinds of work that are not retried in a session. Their problems are cleared at the next answer of the gate."""
 _workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], ProviderHome] = {}
 _guard = threading.Lock()
@@ -54,7 +54,7 @@ def millis() -> Millis:
 
 
 class ProviderHome:
-    """The shared state of one home's agents. Thread-safe."""
+    """The state of one home, shared by the home's agents. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,15 +62,17 @@ class ProviderHome:
         self._config = Watched(settings.config_path(), settings.rules_in)
         self._parts: dict[Path, Parts] = {}
         self._known: tuple[Policy, Parts] | None = None
-        """The policy last seen, and its parts; unchanged until it is edited."""
+        """The last policy and its parts, reused until the policy changes."""
         self._good: Policy | None = None
         self._lock = threading.Lock()
         self.tended = -math.inf
-        """When it was last checked because of a turn."""
+        """The time of the last check of this home after a turn, by the monotonic clock."""
 
     @property
     def look(self) -> HomeView:
-        """The home as it is now. A hook takes it once and passes it on: an edit takes effect between two hooks."""
+        """The home as it is now. A hook takes this view once and passes it down, so an edit takes effect between two
+        hooks.
+        """
         return HomeView(self, self.policy)
 
     @property
@@ -93,12 +95,13 @@ class ProviderHome:
             return None
 
     def keep_good(self, warn: Warn | None = None) -> None:
-        """Store a sound policy for the time when it is not, and report a faulty one."""
+        """Store a policy without a fault, for the time when the policy file has one. Report a policy with a fault."""
         if not self.policy.is_wired:
             return
         if self.broken:
             error = InvalidRequest(
-                f"strongroom.toml has an error: {self.broken}", hint="its last valid version is in use"
+                f"strongroom.toml has an error: {self.broken}",
+                hint="correct the file; its last valid version is in use",
             )
             self.parts.status.failed("reading the policy", error, warn)
             return
@@ -110,12 +113,12 @@ class ProviderHome:
 
     @property
     def broken(self) -> str:
-        """Why the current policy file is not in use; empty if it is."""
+        """The fault because of which the policy file is not in use; empty if there is none."""
         return self._policy.broken
 
     @property
     def parts(self) -> Parts:
-        """The parts in the state directory that the policy names."""
+        """The files and caches in the state directory that the policy names."""
         return self.look.parts
 
     def parts_of(self, policy: Policy) -> Parts:
@@ -123,7 +126,7 @@ class ProviderHome:
         if known is not None and known[0] is policy:
             return known[1]
         if not policy.is_wired:
-            raise InvalidRequest("this home is not wired", hint=f"run `{hermes_homes.wire_command(self.path)}`")
+            raise InvalidRequest("this Hermes home is not wired", hint=f"run `{hermes_homes.wire_command(self.path)}`")
         with self._lock:
             if policy.state not in self._parts:
                 self._parts[policy.state] = Parts(policy, self._has_lines)
@@ -137,12 +140,12 @@ class ProviderHome:
         return self.look.way
 
     def whose(self, said: Conversation) -> Speaker | Nobody:
-        """The actor whose memory a conversation opens."""
+        """Find the actor whose memory a conversation opens."""
         look = self.look
         return who(look.policy, said, look.parts.accounts)
 
     def _has_lines(self, platform: str, person: str) -> bool | None:
-        """Whether there are lines under a name that 0.1 gave to somebody; None if that cannot be found out now."""
+        """Whether an actor has lines under the name that version 0.1 gave it. None if this cannot be found out now."""
         look = self.look
         policy, parts = look.policy, look.parts
         actor = model.actor_path("hermes", policy.profile, platform, person)
@@ -155,11 +158,11 @@ class ProviderHome:
             return None
 
     def rules_of(self, policy: Policy) -> Rules:
-        """The rules that give a text its namespace: the policy's, else those of the configuration file."""
+        """The rules that choose a text's namespace: the policy's, or else those of the configuration file."""
         return policy.rules or self._config.value
 
     def later(self, work: Callable[[], object]) -> None:
-        """Run work on a shared thread. Its failure is recorded, never raised."""
+        """Run work on a shared thread. A failure is recorded and not raised."""
 
         def run() -> None:
             try:
@@ -172,20 +175,20 @@ class ProviderHome:
 
 
 class Grounds(NamedTuple):
-    """Everything that decides the namespace of a text. Comparable: equal grounds give the same namespace."""
+    """Everything that decides the namespace of a text, for comparison: equal values give the same namespace."""
 
     policy: Policy
     rules: Rules
     """The policy's rules, or those of the configuration file if the policy has none."""
     allowed: frozenset[Namespace]
-    """The namespaces that lines may be stored in."""
+    """The namespaces in which lines may be stored."""
 
 
 class HomeView:
-    """A home at one moment. Each part is looked up on first use, and then stays the same.
+    """A home at one moment. Each part is looked up on first use, and stays the same afterwards.
 
-    It is passed down through one hook, instead of each function looking again. That takes 7 % of a recall's CPU time at
-    2,000 lines, and keeps the policy from changing during a hook.
+    The view is passed down through one hook, so functions need not look things up again. The policy cannot change
+    during the hook. The view takes 7 % of a recall's CPU time at 2,000 lines.
     """
 
     def __init__(self, home: ProviderHome, policy: Policy) -> None:
@@ -195,7 +198,7 @@ class HomeView:
 
     @cached_property
     def parts(self) -> Parts:
-        """The parts in the state directory that the policy names."""
+        """The files and caches in the state directory that the policy names."""
         return self._home.parts_of(self.policy)
 
     @cached_property
@@ -212,7 +215,7 @@ class HomeView:
 
     @cached_property
     def phrases(self) -> Phrases:
-        """The phrases that take a turn off the record: the policy's, else the built-in ones."""
+        """The phrases that take a turn off the record: the policy's, or else the built-in phrases."""
         said, usual = self.policy.off_the_record, Phrases()
         return Phrases(
             turn=usual.turn if said.turn is None else said.turn,
@@ -221,13 +224,13 @@ class HomeView:
         )
 
     def runtime(self) -> RuntimeCap:
-        """The runtime's cap. An error is not cached."""
+        """The home's cap and its authority. An error is not cached."""
         if self._runtime is None:
             self._runtime = self.parts.caps.runtime()
         return self._runtime
 
     def token_for(self, actor: Actor, *, keeps: bool = True) -> Token:
-        """A cap for one actor and a few minutes. An expired runtime's cap is made anew if that is allowed."""
+        """A cap for one actor and a few minutes. An expired cap of the home is replaced first if that is allowed."""
         ops, names, caps = KEEPS if keeps else RECALLS, self.policy.namespaces, self.parts.caps
         try:
             return caps.narrowed(actor, names, ops, self._runtime)
@@ -239,7 +242,7 @@ class HomeView:
         return caps.narrowed(actor, names, ops)
 
     def ask(self, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
-        """Call the gate as one actor of this home."""
+        """Call the gate with a cap for one actor of this home."""
         answer = self.way.ask(self.token_for(actor, keeps=keeps), use, hasty=hasty)
         status = self.parts.status
         if status.problems:
@@ -248,7 +251,7 @@ class HomeView:
 
 
 class Parts:
-    """Everything that is stored in one state directory."""
+    """The files and caches in one state directory."""
 
     def __init__(self, policy: Policy, has_lines: HasLines) -> None:
         self.directory = policy.state
@@ -259,19 +262,19 @@ class Parts:
         self.status = ProblemLog(policy.state, millis)
 
     def settle(self) -> None:
-        """Clear the problem of turns that were set aside once none of them is left."""
+        """Clear the problem of turns that were set aside if no such turn is left."""
         if SET_ASIDE in self.status.problems and not self.spool.aside():
             self.status.worked(SET_ASIDE)
 
     def follow(self, policy: Policy) -> None:
-        """Apply what an edit of the policy may have changed."""
+        """Apply a change of the policy to the cap's path and to the spool's size."""
         if self.caps.path is not policy.cap and self.caps.path != policy.cap:
             self.caps = ActorCaps(policy.cap)
         self.spool.most = policy.keep.spool_bytes
 
     @cached_property
     def id_key(self) -> bytes:
-        """The key of the ids of this home's lines. Made once; if it cannot be read, no other is made."""
+        """The key for the ids of this home's lines. It is created once, and never replaced if it cannot be read."""
         path = self.directory / ID_KEY
         try:
             make_directory(self.directory)
@@ -280,10 +283,11 @@ class Parts:
                 _write_new(path)
             found = read_file(path, ID_KEY_SIZE)
         except OSError as error:
-            raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+            raise KeyUnavailable(f"cannot read the key file {path}: {error.strerror}") from None
         if len(found) != ID_KEY_SIZE:
             raise KeyUnavailable(
-                f"{path} is damaged", hint="remove the file; a turn that Hermes reports twice may then be stored twice"
+                f"the key file {path} is damaged",
+                hint="remove the file; a turn that Hermes reports twice may then be stored twice",
             )
         return found
 
@@ -300,13 +304,13 @@ def _write_new(path: Path) -> None:
 
 
 def _at_work() -> Workers:
-    """The threads of this process: a forked one has none of its parent's."""
+    """The background threads of this process. A forked process gets its own."""
     with _guard:
         return _workers.setdefault(os.getpid(), Workers("strongroom-provider", most=2, spare=2))
 
 
 def home_of(path: Path) -> ProviderHome:
-    """The process's shared object for a home."""
+    """The object for a home, shared by the whole process."""
     key = (os.getpid(), os.path.realpath(path))
     with _guard:
         if key not in _homes:

@@ -1,7 +1,7 @@
 """Recall for a model: the lines for the current question, within a budget, each once in a conversation.
 
-A failure shows nothing and is reported: in the status, in the log, and once through the runtime. Every namespace is
-recorded before it is shown, because a reply may repeat it.
+If a recall fails, no line is shown, and the failure is reported: in the status, in the log, and once through the
+runtime. Every namespace is recorded before its lines are shown, because a reply may repeat them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
 
 _ENOUGH = 3
-"""If this many lines are left, no more are asked for."""
+"""With this many useful lines, no more lines are asked for."""
 _ROUNDS = 3
-"""How often more lines are asked for if those returned are echoes."""
+"""Maximum number of calls for one recall. More calls are made if the lines only repeat the question."""
 PROFILE_BUDGET = 4000
 """Maximum number of characters of the profiles in a system prompt."""
 
 
 def warm(session: MemorySession) -> None:
-    """Start to load the speaker's lines. Nothing is read or waited for."""
+    """Start to load the speaker's lines. The call does not wait for them."""
     view = session.view()
     if not isinstance(view, Nobody):
         try:
@@ -38,7 +38,7 @@ def warm(session: MemorySession) -> None:
 
 
 def recall(session: MemorySession, query: str) -> str:
-    """The recall for a question, as text; empty if memory does not answer, which is reported."""
+    """The recalled lines for a question, as text. If memory does not answer, this is reported and the text is empty."""
     session.last_shown = 0
     view = session.view()
     if isinstance(view, Nobody):
@@ -57,7 +57,7 @@ def recall(session: MemorySession, query: str) -> str:
 
 
 def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
-    """A person's question, and whether it asks to forget something. Reused from the turn's beginning if possible."""
+    """A person's question, and whether it asks to forget something. The values from the turn's beginning are reused."""
     begun = view.session.turns.last
     if begun is not None and not begun.is_kept:
         first = begun.heard
@@ -68,14 +68,15 @@ def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
 
 
 def ask(view: SpeakerView, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
-    """The recall for a question that did not begin a turn."""
+    """The recalled lines for a question that did not begin a turn, for example one of a tool."""
     return search(view, words(view.speaker, query)[0], lines, again=again)
 
 
 def search(view: SpeakerView, text: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
-    """The recall for a question, as text and as lines.
+    """The recalled lines for a question, as text and as hits.
 
-    Lines shown before are shown `again` only on an explicit search, where an empty answer must be true.
+    Lines that were shown before are left out. An explicit search passes `again` to include them, because its answer
+    must not be empty if the memory has lines.
     """
     hits = _hits(view, text[: QUERY_LIMIT // 4], lines, again=again)
     shown, taken = line_format.format_hits(hits, view.policy.recall.characters)
@@ -113,7 +114,7 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
 
 
 def prompt(session: MemorySession) -> str:
-    """The owner's profiles for the system prompt; empty if there are none."""
+    """The owner's profiles for the system prompt, as text. Empty if there are none."""
     view = session.view()
     if isinstance(view, Nobody):
         return ""

@@ -1,7 +1,7 @@
-"""The remedy for each state in which memory does not work: the command that helps in that state.
+"""Tells how to repair memory: the command that helps, for each reason why memory does not work.
 
-A reason alone is not enough: an expired cap is made anew here by `wire`, and on a server by its owner. A command is
-complete, for this home and no other.
+The command differs between an embedded vault and a server. For example, `wire` makes a new cap here, and for a server
+its owner mints the cap. Each command is complete, with the paths of this home.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESTORE = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """The remedy for an embedded vault, and for one on a server."""
+    """The commands that help if the vault is embedded, and if it is on a server."""
 
     embedded: str
     served: str
@@ -54,7 +54,7 @@ _KEYS = Remedy(
 _ASIDE = "`mv {cap} {cap}.broken`, then "
 CAP_EXPOSED, ADDRESS, NO_INBOX = "cap exposed", "address", "no inbox key"
 FAULT, NOT_COVERED, ASIDE, FULL = "a fault in the policy", "a namespace is not covered", "set aside", "full spool"
-"""States that have no reason of their own."""
+"""Names for problems that have no error reason."""
 REMEDIES: Mapping[str, Remedy] = {
     "cap_audience": _NEW_CAP,
     "cap_data_class_mismatch": _NEW_CAP,
@@ -95,18 +95,18 @@ REMEDIES: Mapping[str, Remedy] = {
     ASIDE: Remedy(_AGAIN, _AGAIN),
     FULL: Remedy(_ROOM, _ROOM),
 }
-"""Remedies by reason or state. Others concern a single turn, or are defects."""
+"""The commands that help, by reason or problem. The other reasons concern a single turn, or are defects."""
 OF_ALL = frozenset(
     (
         *("cap_audience", "cap_data_class_mismatch", "cap_expired", "cap_holder_proof", "cap_malformed", "cap_missing"),
         *("cap_not_yet_valid", "cap_signature_invalid", "clock_behind", "server_unavailable", "vault_missing"),
     )
 )
-"""Reasons that affect everybody: once the owner gets an answer, the problem is over."""
+"""Reasons that affect everybody. They no longer apply once the owner gets an answer."""
 
 
 def next_steps(policy: Policy, home: Path, states: Iterable[str], covered: Iterable[str] = ()) -> list[str]:
-    """The remedies for these reasons or states, each once. `covered` are the namespaces of the cap."""
+    """The commands for these reasons or problems, each once. `covered` are the namespaces that the cap covers."""
     words = {
         "wire": wire_command(home),
         "unwire": wire_command(home, "unwire"),

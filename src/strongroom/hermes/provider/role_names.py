@@ -1,9 +1,13 @@
 """Names that no person may have as the author of a line, because prompts use them for roles. Pure.
 
-A name is compared by its skeleton: how it looks. Full-width, mathematical, boxed, turned and accented letters become
-plain ones, letters of other scripts the Latin ones that they look like, digits and signs the letters that they stand
-for, and everything that is not a letter is dropped. Letters that are easily confused (l and i, rn and m) count as one.
-So a person named Ассистент keeps that name, and one who spells `assistant` with a Cyrillic letter does not.
+Names are compared by their skeleton, which stands for how a name looks:
+
+- Full-width, mathematical, boxed, turned and accented letters become plain letters.
+- Letters of other scripts, digits and signs become the Latin letters that they look like.
+- Letters that are easily confused (l and i, rn and m) count as one.
+- Everything else is dropped.
+
+So a person named Ассистент keeps that name, but `assistant` spelled with a Cyrillic letter is refused.
 """
 
 from __future__ import annotations
@@ -50,24 +54,24 @@ _NAMED = re.compile(
     r"(?: SMALL| CAPITAL| LETTER SMALL CAPITAL)*(?: LETTER)?"
     r"(?: TURNED| REVERSED| INVERTED| SIDEWAYS| OPEN| BARRED| BLACKLETTER)* ([A-Z])(?: WITH .*| ROTUNDA)?"
 )
-"""Unicode's name of a Latin letter, in any variant."""
+"""Matches Unicode's name of a Latin letter, in any variant."""
 
 
 def is_role(name: str, others: tuple[str, ...] = ()) -> bool:
-    """Whether a name looks like that of a role, or like one of `others`."""
+    """Whether a name looks like the name of a role, or like one of `others`."""
     found = skeleton(name)
     return any(found == skeleton(role) for role in (*ROLES, *others))
 
 
 def skeleton(name: str) -> str:
-    """The skeleton of a name: how it looks."""
+    """The skeleton of a name: the plain letters that it looks like."""
     bare = normalize("NFKD", normalize("NFKD", name).casefold())
     return "".join(map(_seen, bare)).replace("m", "rn").replace("w", "vv")
 
 
 @lru_cache(maxsize=4096)
 def _seen(one: str) -> str:
-    """The letter that a character looks like; empty if it is none."""
+    """The letter that a character looks like. Empty if it looks like no letter."""
     if one.isascii():
         plain = one
     elif (number := digit(one, None)) is not None:

@@ -1,15 +1,16 @@
-"""Masking of secrets in texts, by rule, before they are stored: `[secret removed: github token]`. Never a model.
+"""Masks secrets in texts, by rule, before they are stored: `[secret removed: github token]`. No model is involved.
 
-Most detectors are those of `detect-secrets`, used one by one: without its settings, its network checks, and its
-measures of randomness, which would take ids and hashes for secrets. Our own rules fill in where it has none, where it
-sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
+Most detectors are those of `detect-secrets`. Each is used alone: without that package's settings, its network checks,
+and its measures of randomness, which would take ids and hashes for secrets. Our own rules are used where it has no
+detector, sees only the first line of a key, or takes quadratic time (OpenAI, JWT, npm).
 
-A secret must begin where a word begins: an id that contains the letters of a token is not one. Invisible characters are
-skipped, and letters of other scripts are read as the Latin ones that they look like, so that neither hides a secret;
-the text itself is what is masked. A token that continues on the next line is masked as a whole. Text around a secret
-stays. Masking is best effort: a password that looks like a word, mentioned in passing, is not detected.
+- A secret must begin where a word begins: an id that contains the letters of a token is not a secret.
+- Invisible characters do not hide a secret, nor do letters of other scripts that look like Latin letters. They are
+  replaced for the search only; the original text is masked.
+- A token that continues on the next line is masked as a whole. The text around a secret stays.
 
-Not responsible for what else a text reveals about its author.
+Masking is best effort. A password that looks like a word, mentioned in passing, is not detected. Other private facts in
+a text are not masked.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from strongroom.text import CharacterMap
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
-"""Later rounds mask whole words: masking adjacent secrets one by one would take quadratic time."""
+"""After this many rounds whole words are masked, because masking adjacent secrets singly takes quadratic time."""
 _REST_OF_WORD = re.compile(r"\S*")
 
 
 class Mask:
-    """Masks secrets in texts. Built once and immutable, so any number of threads may use it."""
+    """Masks secrets in texts. It does not change after it is built, so any number of threads may use it."""
 
     def __init__(self) -> None:
         self._rules = (*_OWN, *maintained_rules(), *_NAMED)  # of two with the same match, the first gives the kind
@@ -42,7 +43,7 @@ class Mask:
         self._signs_of_short = [(sign, rank) for sign, rank in self._signs if not self._rules[rank].is_long]
 
     def masked(self, text: str) -> tuple[str, int]:
-        """The text with each secret replaced by its kind, and how many there were. Idempotent."""
+        """Replace each secret in a text by its kind. Returns the new text and the number of secrets. Idempotent."""
         count = rounds = 0
         while True:  # masking one secret may expose the one beside it
             text, more = self._once(text, with_rest_of_word=rounds >= _ROUNDS)
@@ -52,7 +53,7 @@ class Mask:
             rounds += 1
 
     def _once(self, text: str, *, with_rest_of_word: bool) -> tuple[str, int]:
-        """One round: mask each secret that is visible now, in later rounds together with the rest of its word."""
+        """Mask each secret that is visible now. `with_rest_of_word` also masks the rest of the word."""
         if _REMOVED not in text:
             return _replaced(text, self._found(text), with_rest_of_word=with_rest_of_word)
         pieces = _MASKED.split(text)  # the name of a kind, such as "age key", is not a sign
@@ -84,7 +85,7 @@ class Mask:
 
 
 def _shown_as(one: str) -> str | None:
-    """Characters that show nothing go; wide and other forms of ASCII become ASCII; the rest stays."""
+    """The visible form of a character: None if it shows nothing, ASCII if it is a form of an ASCII character."""
     plain = unicodedata.normalize("NFKC", one)
     if unicodedata.category(one) == "Cf" or one in "\u034f\u115f\u1160\u3164\uffa0" or "\ufe00" <= one <= "\ufe0f":
         return None
@@ -98,7 +99,7 @@ _LATIN = str.maketrans(
 
 
 def _without_unseen(text: str) -> tuple[str, list[int] | None]:
-    """A text without invisible characters, and the original position of each; None if there were none."""
+    """A text without invisible characters, and the original position of each character. None if nothing was removed."""
     shown = text.translate(_UNSEEN)
     if len(shown) == len(text):
         return shown, None
@@ -111,13 +112,13 @@ _WRAPPED = re.compile(
 
 
 def _whole(text: str, end: int, rule: SecretRule) -> int:
-    """The end of a secret. A long one that was wrapped continues on the next line."""
+    """The end of a secret. A long secret may be wrapped, and then continues on the next line."""
     wrapped = _WRAPPED.match(text, end) if rule.is_long else None
     return wrapped.end() if wrapped else end
 
 
 def _replaced(text: str, found: Sequence[tuple[int, int, int, str]], *, with_rest_of_word: bool) -> tuple[str, int]:
-    """Replace each span once. Of two that overlap, the one that begins first gives the kind, and both are masked."""
+    """Replace each span once. If two spans overlap, both are masked, and the first one gives the kind."""
     if not found:
         return text, 0
     pieces: list[str] = []
@@ -137,7 +138,9 @@ def _replaced(text: str, found: Sequence[tuple[int, int, int, str]], *, with_res
 
 
 def _starting(*patterns: str) -> Finder:
-    """A finder of tokens at the beginning of a word. Patterns end in an open repeat, so a token is found whole."""
+    """Make a finder of tokens at the beginning of a word. The patterns end with an open repetition, so a token is found
+    whole.
+    """
     pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
     return lambda text: (found.span() for found in pattern.finditer(text))
 
@@ -156,7 +159,7 @@ _KEY_LINES = re.compile(
 
 
 def _key_blocks(text: str) -> Iterator[Span]:
-    """Whole private keys. One without an end was cut off: it extends as far as its lines look like a key's."""
+    """Find whole private keys. If a key's end is missing, it goes on as long as its lines look like lines of a key."""
     done = 0
     may_end = True  # searched once if there is none: otherwise quadratic
     while begun := _BEGIN.search(text, done):
@@ -172,7 +175,7 @@ _HEADER_LIMIT = 1024
 
 
 def _signed_tokens(text: str) -> Iterator[Span]:
-    """Compact JWS: web tokens, and caps, which are several of them and a seed, joined by `~`."""
+    """Find signed tokens (compact JWS): web tokens and caps. A cap has several tokens and a seed, joined by `~`."""
     for run in _RUN.finditer(text):
         start, end = run.span()
         while (start := text.find("eyJ", start, end)) >= 0:
@@ -289,7 +292,9 @@ _ORDINARY = frozenset(
 
 
 def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> Finder:
-    """A finder of named secrets: a word for one, a verb or sign, and a value that looks like one."""
+    """Make a finder of named secrets: a word such as "password", a verb or sign, and a value that looks like a
+    secret.
+    """
     pattern = re.compile(rf"(?P<word>{words})s?(?: {{0,2}}\([^()\n]{{1,24}}\))?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
     def find(text: str) -> Iterator[Span]:
@@ -321,13 +326,13 @@ def _is_password(found: re.Match[str], value: str) -> bool:
 
 
 def _is_token(found: re.Match[str], value: str) -> bool:
-    """Whether a value is a long word with a digit; in quotes after a sign, other characters are allowed."""
+    """Whether a value is a long word with a digit. A value in quotes after a sign may have other characters too."""
     is_named = found["sign"] and not found["bare"]
     return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
 
 
 def _valued(*patterns: re.Pattern[str]) -> Finder:
-    """A finder of the patterns' group `bare`."""
+    """Make a finder that returns the group `bare` of the patterns."""
     return lambda text: (found.span("bare") for pattern in patterns for found in pattern.finditer(text))
 
 
@@ -349,7 +354,7 @@ _PORT = re.compile(r"\d{1,5}(?:[/?#]|$)")
 
 
 def _url_passwords(text: str) -> Iterator[Span]:
-    """Passwords in URLs, up to the last `@`: one that was not encoded may contain any character."""
+    """Find passwords in URLs, up to the last `@`. A password that was not encoded may contain any character."""
     for found in _URL_PASSWORD.finditer(text):
         if not _PORT.match(found["bare"]):
             yield found.span("bare")

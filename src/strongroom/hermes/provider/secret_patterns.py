@@ -1,9 +1,10 @@
 # ruff: noqa: E501 - a pattern to a line
-"""Regular expressions that match secrets: the tokens of well-known services, and passwords in the places where they
-usually appear, such as command lines, URLs, connection strings and settings files. Pure data; `secret_mask` searches.
+"""Regular expressions for secrets: tokens of well-known services, and passwords in the places where they usually
+appear.
 
-Each pattern runs in linear time: every repetition is bounded or stands at the end of the pattern. If a pattern has a
-group `bare`, only that group is the secret; otherwise the whole match is.
+Such places are command lines, URLs, connection strings and settings files. The module is pure data; `secret_mask`
+searches. Each pattern runs in linear time: every repetition is bounded or stands at the end of the pattern. If a
+pattern has a group `bare`, only that group is the secret; otherwise the whole match is.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from dataclasses import dataclass
 Span = tuple[int, int]
 Finder = Callable[[str], Iterable[Span]]
 LONG = 16
-"""A run of this many characters without a space is rare in prose and usual in tokens."""
+"""Length of a long word, in characters. Words of this length are rare in prose and usual in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """A kind of secret and its finder. It is only searched for in a text that contains one of the `signs`."""
+    """A kind of secret and its finder. Only texts that contain one of the `signs` are searched."""
 
     kind: str
     signs: tuple[str, ...]
     find: Finder
     is_long: bool = False
-    """Whether it has at least `LONG` consecutive characters without white space."""
+    """Whether such a secret has at least `LONG` consecutive characters without white space."""
 
 
 Form = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""A kind, the lower-case signs of which a text must contain one, and patterns."""
+"""The kind of a secret, its lower-case signs, and its patterns. A text is searched if it contains one of the signs."""
 
 _HEX = "[0-9a-f]"
 _ALNUM = "[A-Za-z0-9]"
@@ -71,11 +72,11 @@ TOKENS: tuple[Form, ...] = (
     ("planetscale token", ("pscale_",), (rf"pscale_(?:tkn|pw|oauth)_{_WORD}{{32,}}",)),
     ("square token", ("sq0atp-", "eaaa"), (rf"sq0atp-{_WORD}{{22,}}", rf"EAAA{_WORD}{{56,}}")),
 )
-"""Tokens with a distinctive prefix, as whole words."""
+"""Tokens with a distinctive prefix. Each is matched as a whole word."""
 
 _QUOTES = r"[\"'`]"
 _CLI = r"[^\s\"'`$<{*][^\s\"'`]{2,255}"
-"""An unquoted value on a command line, not a variable."""
+"""Matches an unquoted value on a command line, but not a variable."""
 _KINDS = r"(?:api|auth|access|secret|private|signing|master|encryption|client|service)"
 _CODES = (
     r"(?:recovery|backup|2fa|scratch|emergency)[ -]codes?|(?:wiederherstellungs|backup-?)codes?|códigos de recuperación"
@@ -229,7 +230,7 @@ PLACES: tuple[Form, ...] = (
         ),
     ),
 )
-"""Secrets by their place. Compiled with IGNORECASE and MULTILINE."""
+"""Secrets that are recognised by the place where they stand. Compiled with IGNORECASE and MULTILINE."""
 
 
 def compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:

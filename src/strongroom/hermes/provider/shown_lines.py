@@ -1,7 +1,7 @@
 """The lines that were shown or said in one conversation, in a sealed file, so that they are not shown again.
 
-Ids only, no text; sealed all the same, so that a copy of the file without the home's key reveals only their number. It
-is not synced: after a power failure, lost ids are shown once more. Not thread-safe; its owner is.
+The file has ids and no text. It is sealed so that a copy without the home's key reveals only the number of ids. It is
+not synced: lines whose ids are lost in a power failure are shown once more. Not thread-safe; callers hold a lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PURPOSE = b"strongroom hermes: lines that were shown"
 
 
 class ShownFile:
-    """The file of one conversation. Several processes may write it; the ids of all of them count."""
+    """The file of one conversation. Several processes may write it, and the ids of all of them count."""
 
     def __init__(self, path: Path, key: Callable[[], bytes]) -> None:
         self._path = path
@@ -34,13 +34,13 @@ class ShownFile:
         self._held: tuple[LineId, ...] = ()
 
     def load(self) -> tuple[LineId, ...]:
-        """The stored ids, oldest first; none if they cannot be read."""
+        """Read the stored ids, the oldest first. None are returned if the file cannot be read."""
         self._status = status_of(self._path)
         self._held = self._read() if self._status else ()
         return self._held
 
     def save(self, seen: OrderedDict[LineId, None]) -> OrderedDict[LineId, None]:
-        """Store the ids if they changed. Returns them together with those that another process stored."""
+        """Store the ids if they have changed. Returns them together with the ids that another process has stored."""
         if status_of(self._path) != self._status:
             seen = OrderedDict.fromkeys((*self.load(), *seen))
         now = tuple(seen)
@@ -64,7 +64,7 @@ class ShownFile:
             with os.fdopen(os.open(self._path, flags, 0o600), "wb") as file:
                 file.write(data)
         except OSError as error:
-            raise StoreUnavailable(f"cannot write what was shown: {error.strerror}") from None
+            raise StoreUnavailable(f"cannot write the list of shown lines: {error.strerror}") from None
         self._status, self._held = status_of(self._path), ids
 
     def _read(self) -> tuple[LineId, ...]:

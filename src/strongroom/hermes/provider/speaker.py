@@ -1,11 +1,12 @@
-"""The speaker of a conversation: from a runtime's facts to the actor whose memory is opened. Pure.
+"""Finds the speaker of a conversation: which actor's memory a runtime's facts open. Pure.
 
-- A person in a direct chat is an actor, by platform and id; accounts that the owner joined are one actor.
-- A chat or thread that several people read is an actor of its own: nobody's private memory is opened there, not even if
-  the runtime has a session for each of them, because all of them read the replies.
-- The local owner is the speaker if a single-user runtime knows no user: on the command line, in an editor.
-- A request to an API server belongs to its session key. Without one it is nobody's, except if the owner named a scope.
-- Scheduled tasks and other agents' messages are nobody's.
+- A person in a direct chat is an actor, by platform and id. Accounts that the owner joined are one actor.
+- A chat or thread that several people read is an actor of its own. Nobody's private memory is opened there, even if the
+  runtime has a session for each person, because all of them read the replies.
+- If a single-user runtime (the command line, an editor) names no user, the local owner is the speaker.
+- A request to an API server belongs to its session key. Without a key there is no memory, except if the owner named a
+  shared one.
+- Scheduled tasks and messages of other agents have no memory.
 
 A session's id never decides: runtimes derive it from the first words, and two people may begin alike.
 """
@@ -27,29 +28,29 @@ from strongroom.host.user_identity import Identity
 from strongroom.model import Actor
 
 LOCAL = frozenset(("", "cli", "tui", "acp", "local", "desktop"))
-"""Platforms of a single-user runtime."""
+"""Platforms of single-user runtimes."""
 _API_SERVER = "api_server"
 _DIRECT = frozenset(("dm", "direct", "im", "private"))
 _OPEN = frozenset(("ntfy",))
-"""Platforms on which anyone who knows a chat's name can read it, though Hermes calls it direct."""
+"""Platforms on which anyone who knows a chat's name can read the chat. Hermes calls these chats direct."""
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
-"""A gateway's key of a direct chat: agent, profile, platform, then the type of chat."""
+"""Matches a gateway's key of a direct chat: agent, profile, platform, and then the type of the chat."""
 _GATEWAY_KEY = re.compile(r"agent:[^:]*:[^:]*:[^:]")
-"""A gateway's key of any chat. Elsewhere the client chooses the key."""
+"""Matches a gateway's key of any chat. On other platforms the client chooses the key."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
 ASSISTANT = "assistant"
 """The author of the model's lines."""
 FILES = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
-"""The authors of notes, by the runtime's file that holds them."""
+"""The author names of notes, by the memory file that holds the notes."""
 _TAKEN = (ASSISTANT, *FILES.values())
-"""Authors that are not persons."""
+"""Author names that do not belong to a person."""
 _RESERVED = frozenset(("as", "for", OWNER))
-"""Our own path segments below a profile, so no platform may have such a name."""
+"""Path segments that our actors use after the profile. A platform with such a name gets a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A runtime's facts about a conversation; empty where unknown."""
+    """The facts that a runtime tells about a conversation. An unknown fact is empty."""
 
     platform: str = ""
     context: str = AgentContext.PRIMARY
@@ -64,7 +65,7 @@ class Conversation:
 
     @classmethod
     def told(cls, kwargs: Mapping[str, Any]) -> Conversation:
-        """Parse the keyword arguments of `initialize`. Ids may be numbers."""
+        """Read the keyword arguments of `initialize`. Ids may be numbers."""
         names = {"context": "agent_context", "identity": "agent_identity", "key": "gateway_session_key"}
         found = {name: _text(kwargs.get(names.get(name, name))) for name in cls.__dataclass_fields__}
         return cls(**{**found, "context": found["context"] or AgentContext.PRIMARY})
@@ -77,25 +78,25 @@ class Speaker:
     actor: Actor
     platform: str
     chat: str
-    """`platform:chat`, as the owner's policy names chats; empty if there is none."""
+    """The chat as `platform:chat`, as the owner's policy names chats. Empty if there is none."""
     author: str
-    """The author of the person's text, if the text itself does not name one."""
+    """The author of the person's text. A name in the text itself takes precedence."""
     name: str = ""
-    """The name that the runtime puts before their texts, if several people share a session."""
+    """The name that the runtime puts before the person's texts if several people share a session."""
     is_shared: bool = False
     keeps: bool = True
-    """Whether the conversation is stored."""
+    """Whether turns of this conversation are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """The result for a conversation that opens no memory, with the reason."""
+    """The result for a conversation that may not use any memory, with the reason."""
 
     reason: str
 
 
 def who(policy: Policy, said: Conversation, accounts: Accounts = UNRECORDED) -> Speaker | Nobody:
-    """The actor whose memory a conversation opens. `accounts` are the recorded people with ids of two kinds."""
+    """Find the actor whose memory a conversation opens. `accounts` records people who have two kinds of ids."""
     if said.context != AgentContext.PRIMARY and said.context not in _RECALLS_ONLY:
         return Nobody(f"an agent for {said.context[:32]} has no memory of its own")
     place = _place(policy, said, accounts)
@@ -136,7 +137,7 @@ def _place(policy: Policy, said: Conversation, accounts: Accounts) -> tuple[str,
 
 
 def _root(policy: Policy, said: Conversation) -> tuple[str, ...]:
-    """The home's profile; an agent of another name in the same home has a part of its own."""
+    """The path of the home's profile. An agent with another name in the same home gets a part of its own below it."""
     root = ("hermes", policy.profile)
     return root if said.identity in ("", policy.profile) else (*root, "for", said.identity)
 
@@ -146,14 +147,14 @@ def _platform(said: Conversation) -> str:
 
 
 def _alias(identity: Identity, said: Conversation, others: Iterable[str]) -> str:
-    """The owner's alias for this account: by an id of its own or on record, or by its session key."""
+    """The owner's alias for an account. It is found by the account's ids, by recorded ids, or by the session key."""
     known = (*names_of(said.user_id, said.user_id_alt), *others)
     accounts = (f"{said.platform}:{one}" for one in known or filter(None, (said.key,)))
     return next((name for one in accounts if (name := identity.user_peer_aliases.get(one))), "")
 
 
 def _is_shared(said: Conversation) -> bool:
-    """Whether others may read the replies. A chat that is not known to be direct counts as shared."""
+    """Whether other people may read the replies. A chat that is not known to be direct counts as shared."""
     # Hermes calls Slack's group conversations direct too; only those of two people have an id that begins with D.
     if said.platform in _OPEN or (said.platform == "slack" and said.chat_id and not said.chat_id.startswith("D")):
         return True
@@ -166,7 +167,7 @@ def _is_shared(said: Conversation) -> bool:
 
 
 def _is_of_several(said: Conversation) -> bool:
-    """Whether several people share a session: its key then does not end with the id of one of them."""
+    """Whether several people share a session. The session's key then does not end with one person's id."""
     return bool(said.key) and not said.key.endswith(tuple(f":{one}" for one in (said.user_id, said.user_id_alt) if one))
 
 
@@ -175,7 +176,7 @@ def _author(said: Conversation, *, is_shared: bool) -> str:
 
 
 def name_of(said: str) -> str:
-    """A name in the form that a line can hold; empty if there is none, or it looks like a role in a prompt."""
+    """A name in a form that a line can hold. Empty if there is none, or if it looks like a role in a prompt."""
     try:
         name = model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:

@@ -18,9 +18,9 @@ from strongroom.model import Namespace, pluralize
 
 _POLICY = "reading the policy"
 _WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)
-"""States that explain all failures."""
+"""Problems that explain all recorded failures."""
 _KEEPING = ("the spool", "keeping", "keeping a draft")
-"""Work that fails together with the spool."""
+"""Kinds of work that fail together with the spool."""
 _WALLS = {
     True: "none against programs of your own user, which can read the keys (for one, wire with --url)",
     False: "the server: this machine has a cap and no keys",
@@ -28,7 +28,7 @@ _WALLS = {
 
 
 def report(home: ProviderHome) -> dict[str, Any]:
-    """The state of memory: where it is, what its cap allows, what waits and what does not work."""
+    """The state of memory: its place, what its cap allows, how many turns wait, and which work fails."""
     parts, policy = home.parts, home.policy
     cap, unread = _cap(home)
     waiting = parts.spool.waiting()
@@ -56,7 +56,7 @@ def report(home: ProviderHome) -> dict[str, Any]:
 
 
 def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is_covered: bool) -> list[str]:
-    """The problems for which the status shows a next step.
+    """The reasons and problems for which the status shows a next step.
 
     They are the reason why memory does not answer, earlier failures, and settings that will cause a failure later.
     """
@@ -75,13 +75,13 @@ def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is
 
 
 def _reached(home: ProviderHome) -> Callable[[Namespace], str]:
-    """A function that names a namespace, and adds if the cap does not cover it."""
+    """Make a function that returns a namespace's name, with a note if the cap does not cover it."""
     allowed = home.look.grounds.allowed
     return lambda name: name if name in allowed else f"{name} (not covered by the cap: lines for it are not stored)"
 
 
 def _policy(home: ProviderHome) -> dict[str, str]:
-    """The flaws of the current policy."""
+    """The faults of the current policy, in words."""
     if home.broken:
         return {"policy": f"the file has an error, so its last valid version is in use: {home.broken}"}
     mine = hermes_homes.of(home.path, Path.home())
@@ -92,7 +92,7 @@ def _policy(home: ProviderHome) -> dict[str, str]:
 
 
 def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
-    """Failures since which the work has not succeeded, each sentence once. The policy's are reported elsewhere."""
+    """The failures of work that has not succeeded since, each sentence once. Faults of the policy are left out."""
     works: dict[tuple[str, str], list[str]] = {}
     for work, problem in noted.items():
         if work != _POLICY:
@@ -106,7 +106,7 @@ def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
 
 
 def _cap(home: ProviderHome) -> tuple[str, str]:
-    """The state of the cap in words, and as a state if it cannot be read."""
+    """The cap's state in words, and the error reason if the cap cannot be read."""
     try:
         left = home.parts.caps.days_left()
     except KeyUnavailable as error:
@@ -120,7 +120,7 @@ def _cap(home: ProviderHome) -> tuple[str, str]:
 
 
 def _answers(home: ProviderHome) -> tuple[str, str]:
-    """Whether memory answers, and the reason if it does not."""
+    """Whether memory answers, and the error reason if it does not."""
     owner = home.whose(Conversation(platform="cli"))
     try:
         if isinstance(owner, Nobody):

@@ -1,8 +1,11 @@
-"""Turns as lines: when a turn began, the ids of its lines, and how a long text is cut.
+"""Makes lines of turns: when a turn began, the ids of its lines, and how a long text is cut.
 
-A line's id has three parts: ten characters for the time, eight for the turn in which it was written, and eight of a
-keyed hash of its actor and content. So a turn that is told twice is stored once, two turns of the same words are two,
-everything written in a turn is found by its name, and an id reveals nothing without the key.
+A line's id has three parts: ten characters for the time, eight for the turn in which the line was written, and eight of
+a keyed hash of the line's actor and content. From this it follows:
+
+- A turn that is reported twice is stored once, and two turns with equal words are two.
+- Everything that was written in a turn is found by the turn's name.
+- An id reveals nothing but its time without the key.
 """
 
 from __future__ import annotations
@@ -28,16 +31,16 @@ from strongroom.text import strip_stacked_marks
 
 ID_KEY_SIZE = 32
 _PART = 5
-"""How many bytes of an id name its turn; the same number are its hash."""
+"""Number of bytes of an id that name the turn. The hash has as many bytes."""
 _TURN_FROM, _HASH_FROM = 10, 18
-"""The offsets in an id of the turn's name and of the hash."""
+"""The positions in an id at which the turn's name and the hash begin."""
 _REMEMBERED = 16
-"""How many turns are always remembered. Older turns are only remembered while they have a draft."""
+"""Number of turns that are always remembered. Older turns are remembered only while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PIECE = model.LINE_LIMIT // 4
-"""A text of this many characters fits a line in any script."""
+"""Number of characters that fit into a line in any script."""
 PIECES = 16
-"""Maximum number of lines for one text. The rest is left out, and a note says so."""
+"""Maximum number of lines for one text. The rest of the text is left out, and a note says so."""
 
 
 class SaidTurn(msgspec.Struct, frozen=True):
@@ -50,7 +53,7 @@ class SaidTurn(msgspec.Struct, frozen=True):
 
 
 class Worded(msgspec.Struct, frozen=True):
-    """The lines of a text, and what was left out: how many secrets, and how many texts outside the cap."""
+    """The lines of a text, the number of masked secrets, and the number of texts that the cap does not cover."""
 
     lines: tuple[NewLine, ...]
     secrets: int = 0
@@ -58,18 +61,18 @@ class Worded(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """A person's message in a turn, and what follows from it."""
+    """A person's message in a turn, with the values computed from it."""
 
     message: str
     session: str
     grounds: tuple[object, ...]
-    """Everything else that the computed fields depend on. If it is equal, they can be reused."""
+    """Everything else that the computed values depend on. If it is equal, the values can be reused."""
     said: SaidTurn
     asked: Asked
     digest: str
     """The digest by which the message is found in a history."""
     worded: Worded | None = None
-    """Its lines, if they were built when the turn began."""
+    """The message's lines, if they were made when the turn began."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,14 +88,16 @@ class Begun:
     is_taken_back: bool = False
     is_kept: bool = False
     is_given_up: bool = False
-    """True if a turn with the same words was reported instead of this one. If this one follows, both are stored."""
+    """True if a turn with equal words was reported instead of this turn. If this turn is reported too, both are
+    stored.
+    """
     turn_id: str = ""
     tag: bytes = b""
     """The part that the ids of all lines written in this turn have in common; computed on first use."""
     name: str = ""
     """The tag as it is spelled in ids."""
     is_noted: bool = False
-    """Whether something of the turn was stored before the turn itself: a note, a fact, another agent's result."""
+    """Whether a text of the turn was stored before the turn itself: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()
     """Spool files with lines of this turn that were stored before the turn itself, such as notes."""
     is_request: bool = False
@@ -103,10 +108,10 @@ class Begun:
     left: Path | None = None
     """The turn's draft after it became a waiting entry, because the reported turn could not be stored."""
     heard: Heard | None = None
-    """Computed when the turn began, and reused when it is reported."""
+    """The values computed from the message when the turn began. They are reused when the turn is reported."""
 
     def drop_waiting(self) -> None:
-        """Remove its writings that wait in the spool."""
+        """Remove the turn's notes that wait in the spool."""
         for waiting in self.waiting:
             with suppress(OSError):
                 waiting.unlink(missing_ok=True)
@@ -114,19 +119,19 @@ class Begun:
 
 
 class Turns:
-    """The last turns of one agent. A turn is reported after it ended; the next may have begun by then."""
+    """The last turns of one agent. A turn is reported after its end, and the next turn may have begun by then."""
 
     def __init__(self) -> None:
         self._begun: list[Begun] = []
         self._guard = threading.Lock()
         self.last: Begun | None = None
-        """The turn that began last, of those that are not given up."""
+        """The turn that began last. Turns that are given up do not count."""
         self.undone: set[tuple[str, float]] = set()
-        """The handled rows of the runtime's record of undone turns: digest of the text, and time."""
+        """The undone turns that were handled already, each as a digest of its text and its time."""
 
     @property
     def current(self) -> Begun | None:
-        """The turn that a writing belongs to now; None if it was taken back, or none began."""
+        """The turn to which a note belongs now. None if the last turn was taken back, or no turn has begun."""
         last = self.last
         return None if last is None or last.is_taken_back else last
 
@@ -139,7 +144,7 @@ class Turns:
         return [one for one in self._begun if not (one.is_kept or one.is_taken_back or one.is_given_up)]
 
     def begin(self, message: str, now: Millis) -> Begun:
-        """Begin a turn. Its time differs from those of the turn before and of its reply."""
+        """Begin a turn. Its time differs from the times of the turn before and of that turn's reply."""
         with self._guard:
             last = self._begun[-1].time if self._begun else 0
             begun = Begun(privacy_phrases.unwrap(message) or message, Millis(max(now, last + 2)))
@@ -149,10 +154,12 @@ class Turns:
             return begun
 
     def ended(self, message: str, turn_id: str, clock: Callable[[], Millis]) -> Begun:
-        """The turn that this message began: one not stored yet, or else a stored one that is reported again.
+        """Find the turn that this message began: a turn that is not stored yet, or a stored turn that is reported
+        again.
 
-        A runtime may tell a turn in other words than it began with; turns are told in order, so it is then the oldest.
-        Others of the same words were interrupted and repeated, or will be told too: their text is stored with this one.
+        A runtime may report a turn with other words than it began with. Turns are reported in order, so the oldest
+        waiting turn is then meant. Other waiting turns with equal words were interrupted and repeated, or will be
+        reported later; they are given up for now.
         """
         with self._guard:
             waiting = self._waiting()
@@ -167,14 +174,14 @@ class Turns:
             return found
 
     def _told_otherwise(self, message: str, turn_id: str, waiting: list[Begun]) -> Begun | None:
-        """The turn of a message that none of the waiting turns began with."""
+        """The turn of a message with which no waiting turn began."""
         same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
         left = [one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept]
         others = sorted(waiting, key=lambda one: bool(one.message))
         return next(iter((*left, *same[-1:], *others[:1])), None)
 
     def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
-        """The drafts of a turn and of those that began before it: they are stored by now, or never will be."""
+        """The drafts of a turn and of the turns before it. These turns are stored by now, or never will be."""
         with self._guard:
             drafts: list[Path] = []
             for one in (until,) if alone else (*[one for one in self._begun if one.draft], until):
@@ -187,21 +194,21 @@ class Turns:
             return drafts
 
     def take_back(self, begun: Begun) -> bool:
-        """Mark a turn not to be stored. False if it is stored by now, or was taken back before."""
+        """Mark a turn as taken back, so that it is not stored. Returns False if it is stored or taken back already."""
         with self._guard:
             is_new = not (begun.is_kept or begun.is_taken_back)
             begun.is_taken_back = begun.is_taken_back or is_new
             return is_new
 
     def kept(self, begun: Begun) -> bool:
-        """Mark a turn as stored. False if it was taken back meanwhile."""
+        """Mark a turn as stored. Returns False if the turn was taken back meanwhile."""
         with self._guard:
             begun.is_kept = True
             return not begun.is_taken_back
 
 
 def line_id(key: bytes, began: Millis, *what: str, tag: bytes = b"") -> LineId:
-    """The id of a line. `what` are its actor, session and content; without a tag it has no turn."""
+    """Make the id of a line. `what` are the line's actor, session and content. Without a tag, the id names no turn."""
     hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
     # The hash is the second half, as when all ten bytes were one, so that notes stored then are still found by it.
     said = (tag or hashed[:_PART]) + hashed[_PART : 2 * _PART]
@@ -209,7 +216,7 @@ def line_id(key: bytes, began: Millis, *what: str, tag: bytes = b"") -> LineId:
 
 
 def turn_tag(key: bytes, *which: str) -> bytes:
-    """The common part of the ids of a turn's lines. `which` are its actor, session and beginning."""
+    """Make the part that the ids of a turn's lines share. `which` are the turn's actor, session and beginning."""
     return _keyed(key).digest("\0".join(("turn", *which)).encode("utf-8", "surrogatepass"))[:_PART]
 
 
@@ -219,12 +226,12 @@ def turn_of(line: str) -> str:
 
 
 def turn_name(tag: bytes) -> str:
-    """The name of the turn with this tag, as it is in ids."""
+    """The name of the turn with this tag, as it stands in ids."""
     return turn_of(str(ULID.from_int(int.from_bytes(tag, "big") << 8 * _PART)))
 
 
 def time_of(line: str) -> Millis:
-    """The time in an id."""
+    """The time that an id contains."""
     return Millis(ULID.from_str(line).milliseconds)
 
 
@@ -234,18 +241,18 @@ def _keyed(key: bytes) -> HmacState:
 
 
 def hash_of(line: str) -> str:
-    """The part of an id that depends neither on its time nor on its turn."""
+    """The part of an id that depends neither on the time nor on the turn."""
     return line[_HASH_FROM:]
 
 
 def storable(text: str) -> str:
-    """The text without what no line may hold: control characters, surrogate halves, stacked marks."""
+    """A text without characters that no line may hold: control characters, surrogate halves, stacked marks."""
     plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
     return plain if plain.isascii() else strip_stacked_marks(plain)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text as one line, or as several if it is too long for one; nothing if it is empty."""
+    """Cut a text into lines. A short text gives one line, and an empty text none."""
     whole = storable(text)
     if not whole:
         return

@@ -1,7 +1,7 @@
-"""The lines of a turn in the vault: found by the turn's name in their ids, and forgotten together.
+"""The lines of a turn in the vault. They share the turn's name in their ids, and are forgotten together.
 
-Lines of an earlier version have no such name; of those, a text and its reply are one turn, by their times. The cap
-decides whose lines they are: a name or an id of somebody else's finds nothing.
+Lines of an earlier version have no such name; there, a text and its reply belong together by their times. The cap
+decides whose lines are found: another person's name or id finds nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 
 REPLY = timedelta(milliseconds=1)
-"""How long after its turn began a reply is dated."""
+"""The time between a turn's beginning and the time that its reply is given."""
 _LONGEST = timedelta(days=1)
-"""The longest duration of a turn. Lines written later are not searched for."""
+"""The longest duration of a turn. Lines that were written later are not searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The forgotten ids, those that were missing, and the forgotten notes of the runtime's memory files."""
+    """The forgotten ids, the ids that were missing, and the forgotten notes of the runtime's memory files."""
 
     ids: tuple[LineId, ...] = ()
     missing: tuple[LineId, ...] = ()
@@ -33,7 +33,7 @@ class Gone:
 
 
 def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> list[LineInfo]:
-    """The lines of the turns of these ids, and of the named turns, in the order of ids."""
+    """The lines of the named turns and of the turns in which these ids were written, in the order of ids."""
     since, until = (None, None) if turns or not ids else _span(ids)
     near = list(pages(memory, since, until))
     names = {turn_of(one) for one in ids} | set(turns)
@@ -45,7 +45,7 @@ def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -
 
 
 def _is_of(info: LineInfo, one: LineInfo) -> bool:
-    """Whether two lines are of the same turn, for lines of an earlier version that stored no turn names."""
+    """Whether two lines belong to one turn. This is for lines of an earlier version, which stored no turn names."""
     return info.kind == Kind.TURN and info.session == one.session and began(info) == began(one)
 
 
@@ -71,18 +71,18 @@ def pages(memory: Memory, since: datetime | None = None, until: datetime | None 
 
 
 def texts(memory: Memory, ids: Sequence[LineId]) -> list[Hit]:
-    """These lines with their texts."""
+    """The lines with these ids, with their texts."""
     starts = range(0, len(ids), model.K_LIMIT)
     return [hit for start in starts for hit in memory.get(ids=ids[start : start + model.K_LIMIT])]
 
 
 def forget(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> Gone:
-    """Forget these lines with everything written in their turns, and the named turns."""
+    """Forget these lines, everything else written in their turns, and the named turns."""
     return _forget(memory, ids, find(memory, ids, turns))
 
 
 def forget_alone(memory: Memory, ids: Collection[LineId]) -> tuple[Gone, list[LineInfo]]:
-    """Forget these lines only. Returns the rest of their turns too."""
+    """Forget only these lines. Also returns the other lines of their turns."""
     found = find(memory, ids)
     gone = _forget(memory, ids, [info for info in found if info.id in ids])
     return gone, [info for info in found if info.id not in ids]

@@ -1,7 +1,7 @@
-"""Stores a conversation: turns, notes of the built-in memory, other agents' results.
+"""Stores a conversation: turns, notes of the built-in memory, and other agents' results.
 
-Whatever is off the record, by phrase, by chat or by platform, is not stored. `line_builder` makes the lines, `delivery`
-stores them, and `undo` takes them back.
+A text that is off the record by phrase, by chat or by platform is not stored. `line_builder` makes the lines,
+`delivery` stores them, and `undo` takes them back.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ DELEGATION_LIMIT = 4000
 
 
 def begin(session: MemorySession, message: str, number: int = 0) -> None:
-    """Begin a turn. The person's text is safe from here on, even if the process dies before the turn is reported.
+    """Begin a turn. From here on the person's text survives the end of the process, even if the turn is never reported.
 
-    `number` counts the turns of the conversation, so that the agent's first one may reveal a history.
+    `number` counts the turns of the conversation. If an agent's first turn has a number above 1, there is a history.
     """
     begun = session.turns.begin(message, millis())
     view = session.view()
@@ -88,7 +88,7 @@ def turn(
     messages: Sequence[Mapping[str, Any]] | None = None,
     turn_id: str = "",
 ) -> None:
-    """Store a complete turn: a line for each speaker. Durable on return, or raises."""
+    """Store a complete turn: a line for each speaker. The lines are durable on return; otherwise the call raises."""
     begun = session.turns.ended(user, turn_id, millis)
     if begun.is_kept:
         return  # told again
@@ -110,7 +110,10 @@ def turn(
 
 
 def _name_alike(view: SpeakerView, begun: Begun, session_id: str) -> None:
-    """Give a draft's lines their final ids. Otherwise a kill before the draft is removed would store them twice."""
+    """Give a draft's lines their final ids.
+
+    With other ids the turn would be stored twice if the process died before the draft is removed.
+    """
     first = begun.heard
     if begun.draft is not None and first is not None and (begun.turn_id or first.session != session_id):
         _draft(view, begun, hear(view, first.message, session_id))
@@ -124,7 +127,7 @@ class _Told(NamedTuple):
     session: str
     messages: Sequence[Mapping[str, Any]] | None
     known: int = 0
-    """How many messages there were when the previous turn was reported."""
+    """The number of messages when the previous turn was reported."""
 
 
 def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told) -> None:
@@ -157,7 +160,7 @@ def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told
 
 
 def _keeps(view: SpeakerView) -> bool:
-    """Whether this chat is stored at all."""
+    """Whether turns of this chat are stored at all."""
     policy, speaker = view.policy, view.speaker
     off = policy.off_the_record
     return (
@@ -169,7 +172,7 @@ def _keeps(view: SpeakerView) -> bool:
 
 
 def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begun: Begun) -> bool:
-    """Whether a turn is off the record, by its own words and by those it began with."""
+    """Whether a turn is off the record, by its words now and by the words that it began with."""
     if asked in (Asked.OFF, Asked.ON):
         _noted(session, lambda: state.turn_off(asked is Asked.OFF))
     is_off = state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
@@ -177,12 +180,12 @@ def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begu
 
 
 def is_request(policy: Policy, text: str) -> bool:
-    """Whether a text asks to forget and is not stored by the owner's policy: it repeats what is to be forgotten."""
+    """Whether a text asks to forget something and the policy does not store such texts. They repeat what to forget."""
     return not policy.keep.forget_requests and is_forget_request(text)
 
 
 def set_apart(session: MemorySession) -> None:
-    """Mark the current turn not to be stored: something was forgotten in it, and it repeats that."""
+    """Mark the current turn not to be stored. Lines were forgotten in this turn, and its text may repeat them."""
     begun = session.turns.current
     if begun is not None and not begun.is_kept and not session.home.policy.keep.forget_requests:
         begun.is_request = begun.is_off = True
@@ -190,7 +193,7 @@ def set_apart(session: MemorySession) -> None:
 
 
 def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
-    """Record something about the conversation. If it cannot be stored, it still holds in this process."""
+    """Record a fact about the conversation. If the fact cannot be stored, it still holds in this process."""
     try:
         note_it()
     except StrongroomError as error:
@@ -201,7 +204,7 @@ def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
 
 
 def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
-    """Store a text beside the conversation, once, in the current turn. Returns how many lines are new."""
+    """Store a text beside the conversation, once, as a part of the current turn. Returns the number of new lines."""
     if not is_on_record(view):
         return 0
     session, plain = view.session, said_in(text)
@@ -219,14 +222,14 @@ def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, i
 
 
 def is_on_record(view: SpeakerView) -> bool:
-    """Whether what is said now is stored."""
+    """Whether a text that is said now would be stored."""
     last = view.session.turns.last
     is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
     return _keeps(view) and not is_off and not view.state().is_off
 
 
 def keep_delegated(session: MemorySession, task: str, result: str, child: str = "") -> None:
-    """Store another agent's task and result, as one line. The result may repeat whatever that agent was shown."""
+    """Store another agent's task and result as one line. The result may repeat everything that the agent was shown."""
     view = session.view()
     if isinstance(view, Nobody):
         return

@@ -1,7 +1,7 @@
-"""Turns that were taken back: reported by the runtime, or noticed because they left the history.
+"""Handles turns that were taken back. The runtime reports an undo, or the turns are missing in the next history.
 
-They are forgotten with everything written in them, and nothing else. If the vault cannot be reached, that is done with
-a later turn.
+Such turns are forgotten with everything written in them, and nothing else. If the vault cannot be reached, they are
+forgotten with a later turn.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo, pluralize
 
 _NEAR = 600.0
-"""Maximum seconds between Hermes' time of a message and ours: Hermes stores it when its turn ends."""
+"""Maximum seconds between our time of a message and Hermes' time. Hermes stores a message when its turn ends."""
 _SOON = 20.0
-"""Seconds within which Hermes stores a message of its terminal: before the model is asked."""
+"""Maximum seconds until Hermes' terminal stores a message. It does so before the model is asked."""
 _SLACK = 1.0
 _NO_TEXT = "\0"
-"""The beginning of messages in Hermes' record that are more than text."""
+"""The prefix of messages in Hermes' record that have more than text."""
 _LOOKED_AT = 512
 Row = tuple[str, float]
-"""An undone turn in the record: the digest of its text, empty if it cannot be compared, and its time."""
+"""An undone turn in Hermes' record: the digest of its text, and its time. The digest is empty for more than text."""
 
 
 def notice(view: SpeakerView, state: ConversationState, history: History) -> None:
-    """Take back turns that left the history since the last one: some runtimes report an undo in no other way."""
+    """Take back the turns that are no longer in the history. Some runtimes report an undo in no other way."""
     session = view.session
     # A gateway passes the whole history; others may pass the turn alone.
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
@@ -52,7 +52,7 @@ def notice(view: SpeakerView, state: ConversationState, history: History) -> Non
 
 
 def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
-    """The undone texts of this conversation in Hermes' own record; None if there is no record."""
+    """The undone texts of this conversation in Hermes' own record, as digests. None if there is no record."""
     try:
         found = undone_in(session.home.path / FILE, session.id)
     except StrongroomError:
@@ -61,7 +61,7 @@ def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
 
 
 def _look_back(view: SpeakerView, state: ConversationState, messages: Messages) -> None:
-    """Take back turns undone before this process knew the conversation: those with such words at that time."""
+    """Take back turns that were undone before this process knew the conversation, by their words and times."""
     session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
@@ -91,10 +91,10 @@ def _said_then(
 
 
 def rewind(session: MemorySession) -> None:
-    """Take back the turns that the runtime undid. It calls this once, for however many turns.
+    """Take back the turns that the runtime undid. The runtime makes one call for any number of turns.
 
-    Hermes' own record names them; if it has no entry, the last turn is meant. A turn that was not reported yet is not
-    stored later.
+    Hermes' own record names the turns. If it has no entry, the last turn is taken back. A turn that was not reported
+    yet will not be stored later.
     """
     session.undone = 0
     view = session.view()
@@ -122,7 +122,9 @@ def _rewind_last(view: SpeakerView) -> None:
 
 
 def _rewind_recorded(view: SpeakerView) -> bool:
-    """Take back what Hermes' record says was undone since the last call. False if that is not certain."""
+    """Take back the turns that Hermes' record has as undone since the last call. Returns False if this is not
+    certain.
+    """
     rows = _undone_since(view)
     left = _not_told(view, rows)
     state = view.state()
@@ -139,7 +141,7 @@ def _rewind_recorded(view: SpeakerView) -> bool:
 
 
 def _undone_since(view: SpeakerView) -> list[Row]:
-    """The undone turns in Hermes' record that were not handled yet, oldest first."""
+    """The undone turns in Hermes' record that were not handled yet, the oldest first."""
     session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
@@ -152,7 +154,7 @@ def _undone_since(view: SpeakerView) -> list[Row]:
 
 
 def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
-    """Take back turns undone before they were reported. Returns the other rows of the record."""
+    """Take back turns that were undone before they were reported. Returns the remaining rows of the record."""
     left, turns = list(rows), view.session.turns
     for begun in turns.waiting():
         row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)
@@ -163,7 +165,7 @@ def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
 
 
 def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
-    """The place from which on turns were undone. An undo cuts off the newest: at most as many as the record has."""
+    """The place of the first undone turn. An undo removes the newest turns, at most as many as the record has rows."""
     start, left = len(known), list(rows)
     for place in reversed(range(max(len(known) - len(rows), 0), len(known))):
         row = _row_of(known[place].said, _began(known[place]), left)
@@ -174,7 +176,7 @@ def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
 
 
 def _row_of(said: str, began: float, rows: list[Row]) -> Row | None:
-    """The last row that may be a turn's: of the same words, and stored after it began."""
+    """The last row that may belong to a turn: it has equal words, and was stored after the turn began."""
     return next((row for row in reversed(rows) if row[0] == said and row[1] >= began - _SLACK), None)
 
 
@@ -183,7 +185,7 @@ def _began(turn: KeptTurn) -> float:
 
 
 def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
-    """Take back turns that were reported to an earlier process. Returns whether there were any."""
+    """Take back turns that were reported to an earlier process. Returns whether any were found."""
     session = view.session
     try:
         found = view.ask(
@@ -198,9 +200,9 @@ def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
 
 
 def _let_go(view: SpeakerView, begun: Begun) -> None:
-    """Drop the spool entries of a turn that was not stored.
+    """Remove the spool entries of a turn that was not stored.
 
-    If the whole turn waited in the spool, another process may have delivered it, so its lines are forgotten as well.
+    If the whole turn waited in the spool, another process may have delivered it. Its lines are therefore forgotten too.
     """
     worded, is_left = begun.heard.worded if begun.heard else None, begun.left is not None
     view.session.drop_drafts(begun, alone=True)
@@ -214,14 +216,14 @@ def _let_go(view: SpeakerView, begun: Begun) -> None:
 
 
 def forget_told(view: SpeakerView, session_id: str) -> None:
-    """Forget the turn that was reported just now: it was taken back while it was being stored."""
+    """Forget the turn that was just reported, because it was taken back while it was being stored."""
     state = view.state(session_id)
     state.rewind()
     forget(view, state)
 
 
 def forget_last(view: SpeakerView) -> int:
-    """Forget the last turn that was reported. Returns how many lines went; 0 if the vault cannot be reached now."""
+    """Forget the last reported turn. Returns the number of forgotten lines, 0 if the vault cannot be reached now."""
     session, state = view.session, view.state()
     if not state.rewind():
         # Told by an earlier process: the vault knows which came last.
@@ -238,7 +240,7 @@ def _apart(time: float, moment: datetime) -> float:
 
 
 def _newest(memory: Memory, session_id: str) -> list[LineId]:
-    """The lines of a conversation's last turn: those of its last moment, and of the message that they answer."""
+    """The lines of a conversation's last turn: the newest lines, and the message that they answer."""
     newest = _turns_of(memory, session_id)[-2 * turn_ids.PIECES - 2 :]
     if not newest:
         return []
@@ -259,9 +261,9 @@ def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
 
 
 def forget(view: SpeakerView, state: ConversationState) -> int:
-    """Forget what was taken back, with everything written in those turns. Returns how many lines went.
+    """Forget the lines that were taken back, with everything written in their turns. Returns how many were forgotten.
 
-    If the vault cannot be reached, it waits in the spool, and is forgotten later.
+    If the vault cannot be reached, the request waits in the spool and is carried out later.
     """
     if not (state.undoing or state.undone):
         return 0
@@ -281,9 +283,9 @@ def forget(view: SpeakerView, state: ConversationState) -> int:
 
 
 def settle(view: SpeakerView, gone: Gone) -> list[str]:
-    """Finish a forgetting: count the lines, and remove the runtime's own notes of them from its files.
+    """Finish after lines were forgotten: count them, and remove their notes from the runtime's memory files.
 
-    Returns the names of files in which such a note is left.
+    Returns the names of the files from which a note could not be removed.
     """
     view.parts.status.count("forgotten", len(gone.ids))
     return memory_files.take_out(view.session.home, gone.notes)

@@ -1,7 +1,7 @@
-"""Hermes' own record of undone turns: its `state.db`, read in Hermes' own process.
+"""Reads Hermes' own record of undone turns, its `state.db`, in Hermes' own process.
 
-With Python's `sqlite3`, which Hermes itself uses. A second copy of SQLite in one process does not know of the first
-one's locks, and drops them when it closes the file; another process could then rewrite it while Hermes uses it.
+It uses Python's `sqlite3`, as Hermes does. A second copy of SQLite in one process would not know the first copy's
+locks, and would drop them when it closes the file. Another process could then rewrite the file while Hermes uses it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Undone:
 
 
 def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | None:
-    """A person's texts in undone turns of a session. None if there is no record of that.
+    """The person's texts in undone turns of a session. None if Hermes has no such record.
 
-    Hermes keeps them, marked apart from those that a compression has dropped.
+    Hermes keeps these messages, and marks them differently from messages that a compression has dropped.
     """
     if not session or not path.exists():
         return None
@@ -44,5 +44,7 @@ def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | 
                 return None
             rows = database.execute(_UNDONE, (session,)).fetchall()
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"{path} cannot be read: {type(error).__name__}", hint="`hermes doctor`") from None
+        raise StoreUnavailable(
+            f"the database {path} cannot be read: {type(error).__name__}", hint="run `hermes doctor`"
+        ) from None
     return [Undone(said, float(time or 0)) for said, time in rows if isinstance(said, str)]

@@ -1,16 +1,17 @@
 """People with two kinds of ids: a platform's `user_id`, and a stable id beside it (`user_id_alt`).
 
-The two kinds are separate spaces: an id of one is never taken for one of the other. A person of whom both are known is
-one actor, as recorded here, so their memory stays whole when one of the ids appears, changes or vanishes. People with a
-`user_id` alone need no record. The rules:
+The two kinds are never mixed: an id of one kind is never taken for an id of the other. A person with both ids is one
+actor, as recorded here. So their memory stays whole if one of the ids appears, changes or vanishes. People with only a
+`user_id` need no record. The rules:
 
-- A person first met with both ids is the actor of the `user_id`, if nobody with another stable id has that already.
-- A stable id stays with its actor. A `user_id` follows the stable id with which it was last seen: numbers are reused.
-- Until 0.1 a stable id itself was an actor's name. If such an actor has lines, the stable id keeps it (`old`), except
-  for a `user_id` of the same name that was seen since.
+- A person who is first met with both ids is the actor of the `user_id`, if no other stable id has that actor already.
+- A stable id stays with its actor. A `user_id` follows the stable id with which it was last seen, because numbers are
+  reused.
+- Until version 0.1 a stable id itself was an actor's name. If such an actor has lines, the stable id keeps that actor
+  (`old`), except if a `user_id` with the same name was seen since.
 
-Not responsible for whether an id is genuine: the platform says so. The record holds ids and no texts, in a file of mode
-0600. Thread-safe; several processes share it.
+The platform vouches for the ids; they are not checked here. The record holds ids and no texts, in a file of mode 0600.
+Thread-safe; several processes share it.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ from strongroom.private_files import make_directory, read_file, write_file
 
 FILE = "accounts.json"
 ID_KEY = "ids.key"
-"""The key of the ids of a home's lines, in the same directory. If it exists without a record, 0.1 made it."""
+"""The file with the key for line ids, in the same directory. If it exists without a record, version 0.1 made it."""
 ALT = "alt"
-"""The mark of a stable id: in an actor (`.../signal/alt/ID`) and in the owner's policy (`signal:alt:ID`)."""
+"""The word before a stable id, in an actor (`.../signal/alt/ID`) and in the owner's policy (`signal:alt:ID`)."""
 _ID, _OLD, _OWN = "id", "old", "own"
 _LIMIT = 64 << 20
 _Names = dict[str, str]
-"""For one platform: maps `id X` or `alt X` to the name under which that account's memory is stored."""
+"""The accounts of one platform. Maps `id X` or `alt X` to the name under which that account's memory is stored."""
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
     before: bool = False
-    """Whether 0.1 stored turns in this home."""
+    """Whether version 0.1 stored turns in this home."""
     platforms: dict[str, _Names] = {}
 
 
 HasLines = Callable[[str, str], bool | None]
-"""Whether an actor of a platform has lines, by the name that 0.1 gave it; None if that cannot be found out now."""
+"""Whether an actor of a platform has lines, by its name in version 0.1. None if this cannot be found out now."""
 
 
 class Accounts:
-    """The record of one home's accounts; empty without a `directory`."""
+    """The recorded accounts of one home. Without a `directory`, nothing is recorded."""
 
     def __init__(self, directory: Path | None = None, has_lines: HasLines = lambda *_: None) -> None:
         self._path = directory / FILE if directory is not None else None
@@ -65,7 +66,7 @@ class Accounts:
                 record.before = False
 
     def person(self, platform: str, user_id: str, alt: str) -> tuple[str, ...]:
-        """The end of the actor's name for an account; empty if there are no ids. New facts are recorded."""
+        """The end of the actor's name for an account, recorded if it is new. Empty if the account has no ids."""
         if not (user_id or alt):
             return ()
         with self._guard:
@@ -81,7 +82,7 @@ class Accounts:
             return _path(name)
 
     def named(self, platform: str, person: tuple[str, ...], alt: str) -> tuple[str, ...]:
-        """The accounts of one person, in the policy's notation without the `platform:` prefix."""
+        """The accounts of one person, as the policy writes them but without the `platform:` prefix."""
         if not person:
             return ()
         record = self._read()
@@ -90,7 +91,7 @@ class Accounts:
         return (*plain, *(one for key, name in names.items() if _path(name) == person for one in _written(key)))
 
     def _is_old(self, record: _Record, platform: str, user_id: str, alt: str) -> bool | None:
-        """Whether a stable id that is not on record has an actor of 0.1; None if that cannot be found out now."""
+        """Whether an unrecorded stable id has an actor of version 0.1. None if this cannot be found out now."""
         names = record.platforms.get(platform, {})
         if not (record.before and alt) or _key(ALT, alt) in names or (alt != user_id and _key(_ID, alt) in names):
             return False
@@ -109,17 +110,17 @@ class Accounts:
             except FileNotFoundError:
                 self._record = _Record(before=self._path.with_name(ID_KEY).exists())
             except OSError as error:
-                raise KeyUnavailable(f"cannot read {self._path}: {error.strerror}") from None
+                raise KeyUnavailable(f"cannot read the file {self._path}: {error.strerror}") from None
             except msgspec.DecodeError:
                 raise KeyUnavailable(
-                    f"{self._path} is damaged",
+                    f"the file {self._path} is damaged",
                     hint="restore the file from a backup; without it, a person with two kinds of ids counts as two",
                 ) from None
             return self._record
 
     @contextmanager
     def _changing(self, path: Path) -> Iterator[_Record]:
-        """The current record, to be changed under a lock and then written."""
+        """Yield the current record to be changed, under a lock, and write it afterwards."""
         try:
             make_directory(path.parent)
             # A lock file of its own: the record is replaced by a rename, and its lock would go with the old file.
@@ -129,7 +130,7 @@ class Accounts:
                 yield record
                 write_file(path, msgspec.json.encode(record), new=False)
         except OSError as error:
-            raise KeyUnavailable(f"cannot write {path}: {error.strerror}") from None
+            raise KeyUnavailable(f"cannot write the file {path}: {error.strerror}") from None
 
 
 UNRECORDED = Accounts()
@@ -137,13 +138,13 @@ UNRECORDED = Accounts()
 
 
 def names_of(user_id: str, alt: str) -> tuple[str, ...]:
-    """An account's ids as the owner's policy writes them. A `user_id` that looks like a stable one has no such name."""
+    """An account's ids as the owner's policy writes them. A `user_id` that looks like a stable id is left out."""
     plain = "" if user_id.startswith(f"{ALT}:") else user_id
     return tuple(filter(None, (plain, f"{ALT}:{alt}" if alt else "")))
 
 
 def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: bool) -> tuple[str, _Names]:
-    """The name of an account's memory, and the facts to record about it."""
+    """Find the name of an account's memory, and the facts to record about the account."""
     mine, theirs = _key(ALT, alt), _key(_ID, user_id)
     usual = _key(_OWN, user_id) if _key(_OLD, user_id) in names.values() else theirs
     if not alt:
@@ -161,7 +162,7 @@ def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: 
 
 
 def _is_held(names: _Names, name: str) -> bool:
-    """Whether a stable id has this actor: it then stays that person's, whoever has the `user_id` now."""
+    """Whether an actor belongs to a stable id. It then stays with that person, whoever has the `user_id` now."""
     return any(held == name and key.startswith(f"{ALT} ") for key, held in names.items())
 
 

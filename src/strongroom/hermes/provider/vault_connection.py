@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 SOURCE = "hermes"
 PATIENT = 3.0
-"""Seconds that storing a turn may take before it is spooled."""
+"""Maximum seconds for storing a turn at a server. After that the turn is spooled."""
 _PAUSE = 3.0
 _doorways: dict[tuple[str, ...], VaultConnection] = {}
 _guard = threading.Lock()
 
 
 class VaultConnection:
-    """One vault, embedded or behind a server. Thread-safe."""
+    """The connection to one vault, embedded or behind a server. Thread-safe."""
 
     def __init__(self, policy: Policy) -> None:
         self._vault_place, self._url, self._ca_file = policy.vault, policy.url, policy.ca_file or None
@@ -53,7 +53,7 @@ class VaultConnection:
 
     @property
     def place(self) -> str:
-        """The vault's place, for people."""
+        """The vault's path or the server's address, for people."""
         return self._url or self._vault_place
 
     @property
@@ -61,7 +61,7 @@ class VaultConnection:
         return not self._url
 
     def vault(self) -> Vault:
-        """The vault itself, opened at the first call. Embedded only."""
+        """The embedded vault, opened at the first call."""
         with self._lock:
             found = self._found()
             if self._vault is not None and found != self._opened:
@@ -73,7 +73,7 @@ class VaultConnection:
             return self._vault
 
     def _found(self) -> tuple[int, int]:
-        """The identity of the file in the vault's place; zeros if there is none."""
+        """The device and inode of the vault's file, by which a replaced vault is noticed. Zeros if there is no file."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -81,19 +81,20 @@ class VaultConnection:
         return status.st_dev, status.st_ino
 
     def check(self, token: Token) -> None:
-        """Check that there is a connection: the vault opens, or the address is valid. No call is made."""
+        """Check that the vault opens, or that the server's address is valid. The server is not called."""
         if self.is_embedded:
             self.vault()
         else:
             self._connected(token, hasty=False)
 
     def ask(self, token: Token, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Use the memory under a cap. A server that is out of reach is not called again for a moment."""
+        """Use the memory with a cap. If a server cannot be reached, it is not called again for a few seconds."""
         if not self._url:
             return use(self._memory(token))
         if time.monotonic() < self._rest_until:
             raise ServerUnavailable(
-                "the server could not be reached a moment ago", hint="the next attempt follows in a few seconds"
+                "the server could not be reached a moment ago",
+                hint="wait; memory tries the server again in a few seconds",
             )
         try:
             answer = use(self._connected(token, hasty=hasty).with_cap(token))
@@ -104,7 +105,7 @@ class VaultConnection:
         return answer
 
     def _memory(self, token: Token) -> Memory:
-        """The memory of the embedded vault. The last one is cached."""
+        """The memory of the embedded vault. The memory of the last call is cached."""
         vault, last = self.vault(), self._last
         if last is not None and last[0] is vault and last[1] == token:
             return last[2]
@@ -115,7 +116,7 @@ class VaultConnection:
         return memory
 
     def settle(self) -> None:
-        """Prepare the next question after a put. A server does so by itself."""
+        """Prepare the embedded vault for the next question after lines were stored. A server prepares itself."""
         vault = self._vault
         if vault is not None:
             vault.settle()
@@ -132,7 +133,7 @@ class VaultConnection:
 
 
 def open_connection(policy: Policy) -> VaultConnection:
-    """The process's shared connection to the place that a policy names."""
+    """The connection to the vault or server that a policy names, shared by the whole process."""
     key = (str(os.getpid()), policy.vault, policy.url, policy.ca_file, str(policy.recall.timeout))
     with _guard:
         if key not in _doorways:
@@ -151,6 +152,6 @@ def _passphrase() -> str:
 
 def _refuse(why: str) -> str:
     raise KeyUnavailable(
-        f"the vault's keys are locked with a passphrase, and its file cannot be read: {why}",
-        hint="name its file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and wire with --url",
+        f"the vault's keys are locked with a passphrase, and the passphrase file cannot be read: {why}",
+        hint="name the passphrase file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and wire with --url",
     )

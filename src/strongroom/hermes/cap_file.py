@@ -1,4 +1,4 @@
-"""The cap of a Hermes home: its operations, and its file outside the home, which only the owner may read."""
+"""The cap of a Hermes home: its operations, and the file that holds it. Only the owner may read that file."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
 def read(path: Path, *, waits: bool = False) -> Token:
     """Read the cap in a file. A file that others can read is refused, because they may know the cap.
 
-    With `waits`, the path may be a pipe, because a person named it. Otherwise a pipe is not waited for: a hook must not
-    hang.
+    A pipe is read only with `waits`, for a path that a person named. A hook must not wait for a pipe.
     """
     try:
         with open(path, "rb") if waits else open_file(path) as file:

@@ -102,7 +102,7 @@ def _profiles(root: Path) -> list[HermesHome]:
 def _there(home: HermesHome, *, named: bool = False) -> HermesHome:
     """Return the home if it exists and belongs to the current user; otherwise raise InvalidRequest.
 
-    `named`: the environment variable HERMES_HOME gave its path, and the error says so.
+    `named` means that the environment variable HERMES_HOME gave the path. The error then says so.
     """
     try:
         status = home.path.stat()

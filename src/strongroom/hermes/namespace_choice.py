@@ -1,5 +1,6 @@
-"""Choose the namespace of a text that is said in a runtime. The owner's mappings come first, then the rules. Pure: the
-gate decides later.
+"""Choose the namespace of a text that a person says to Hermes. Pure: the gate checks the choice later.
+
+The first of these decides:
 
 1. The owner's mapping of the chat, if there is one.
 2. The profile's own namespace, if one is set.
@@ -15,13 +16,13 @@ from strongroom.hermes.policy import Policy
 from strongroom.routing import Route, Rules
 
 BY_CHAT = "[chats]"
-"""The rule name in a route that the owner's mapping of a chat decided."""
+"""The name that stands in place of a rule if the owner's mapping of a chat decided."""
 BY_PROFILE = "namespace ="
-"""The rule name in a route that the profile's own namespace decided."""
+"""The name that stands in place of a rule if the profile's own namespace decided."""
 
 
 def route_text(policy: Policy, rules: Rules, text: str, platform: str | None = None, chat: str | None = None) -> Route:
-    """Choose the namespace for a text said on a platform, in a chat. `rules` are those of the configuration file."""
+    """Choose the namespace for a text on a platform, in a chat. `rules` are the rules of the configuration file."""
     key = f"{platform}:{chat}"
     if platform and chat and key in policy.chats:
         return Route(policy.chats[key], BY_CHAT, key)
@@ -33,7 +34,9 @@ def route_text(policy: Policy, rules: Rules, text: str, platform: str | None = N
 def overruled_routes(
     policy: Policy, rules: Rules, text: str, platform: str | None = None, chat: str | None = None
 ) -> list[Route]:
-    """List the other rules that fit a text. Empty if a mapping or the profile's namespace decides."""
+    """List the rules that also fit a text but did not decide. Empty if a chat's mapping or the profile's namespace
+    decided.
+    """
     if route_text(policy, rules, text, platform, chat).rule in (BY_CHAT, BY_PROFILE):
         return []
     return routing.matching_routes(text, policy.rules or rules, platform=platform, chat=chat, order=policy.namespaces)[

@@ -1,9 +1,10 @@
 """The owner's policy for one Hermes home: `strongroom.toml` in that home, written by `strongroom wire hermes`.
 
-It says where the vault, the cap and the spool are, who is who, how much is recalled, what is stored and in which
-namespace. The policy holds no secret, because Hermes' backups include it. It is read again whenever it changes, so an
-edit takes effect at the next turn. A fault in the policy is reported, and the last good policy stays in use. Pure,
-except for `path_of`.
+The policy says where the vault, the cap and the spool are, and who is who. It also says how much is recalled, and which
+texts are stored in which namespace. It holds no secret, because Hermes' backups include it.
+
+The policy is read again whenever it changes, so an edit takes effect at the next turn. A fault in the policy is
+reported, and the last good policy stays in use. Pure, except for `path_of`.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OffTheRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The phrases, chats and platforms that keep turns from being stored. None instead of phrases means: the built-in
-    ones.
+    """The phrases, chats and platforms that keep turns from being stored.
+
+    If a list of phrases is None, the built-in phrases are used.
     """
 
     turn: tuple[str, ...] | None = None
@@ -97,7 +99,7 @@ class OffTheRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which accounts belong to the same person. An account is written `platform:id`.
 
-    `me` has the owner's accounts; `aliases` has those of other people with several accounts.
+    `me` has the owner's accounts; `aliases` has the accounts of other people.
     """
 
     me: tuple[str, ...] = ()
@@ -107,8 +109,9 @@ class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApiServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose memory serves API requests without a session key: the actor named here. Without a name, these requests have
-    no memory.
+    """The shared memory for API requests without a session key, under the name given here.
+
+    Without a name, such requests have no memory.
     """
 
     shared_as: str = ""
@@ -254,7 +257,7 @@ def _reached(name: str, names: tuple[Namespace, ...], what: str) -> Namespace:
 def _known(rules: Rules, names: tuple[Namespace, ...]) -> Rules:
     """Check that the rules' namespaces are known.
 
-    A rule may name a namespace that Hermes may not use: its lines are then left out on purpose.
+    A rule may name a namespace that Hermes may not use. Texts that fit such a rule are not stored, as the owner wants.
     """
     for name in (rules.default, *(rule.namespace for rule in rules.rules)):
         if name not in names and name not in DEFAULT_NAMESPACES:
@@ -297,7 +300,9 @@ def _identity(people: People) -> Identity:
     for name, accounts in people.aliases.items():
         for account in accounts:
             if aliases.setdefault(_account(account, "people.aliases"), name) != name:
-                raise InvalidRequest(f"the account {account} is given to two people", hint="keep it for one of them")
+                raise InvalidRequest(
+                    f"the account {account} is given to two people", hint="keep the account under one of the two names"
+                )
     for account in aliases:
         if account.partition(":")[0] in people.unproven:
             raise InvalidRequest(
@@ -310,6 +315,7 @@ def _identity(people: People) -> Identity:
 def _account(text: str, what: str) -> str:
     if not _ACCOUNT.fullmatch(text):
         raise InvalidRequest(
-            f"{what}: {text[:80]!r} is not an account", hint="write it as platform:id, for example telegram:12345"
+            f"{what}: {text[:80]!r} is not an account",
+            hint="write the account as platform:id, for example telegram:12345",
         )
     return text

@@ -124,7 +124,7 @@ def inbox_of(memory: Memory, token: Token, scope: str) -> str:
 
 
 def is_standing(vault: Vault, token: Token) -> bool:
-    """Whether the vault minted a cap and it is still valid: not revoked, and signed with the current issuer key."""
+    """Whether the vault minted a cap that is still valid: not revoked, and signed with the current issuer key."""
     link = claims_of(token).links[0]
     return any(one.link == link and not one.void for one in vault.caps())
 

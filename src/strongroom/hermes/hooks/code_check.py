@@ -1,5 +1,5 @@
-"""Finds the guarded things that Python code would access. It reads the syntax tree, and follows texts through names and
-calls.
+"""Finds the guarded things that Python code would access. The check reads the syntax tree, and follows texts through
+names and calls.
 
 `python_values` computes the values of expressions. A call is assumed to read the files that its arguments name, except
 for calls that are known to use only the names.

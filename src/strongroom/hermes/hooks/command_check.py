@@ -75,7 +75,7 @@ def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> No
 
 
 def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | None) -> str | None:
-    """Check a program that has no function of its own here. The tables say what it does."""
+    """Check a program that has no function of its own here. The tables say what the program does."""
     _judge(follower, program, argv)
     _judge_stdin(follower, program, argv, stdin)
     _follow_code(follower, program, argv, stdin)
@@ -123,9 +123,7 @@ def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
 
 
 def _least(program: str, argv: Sequence[str]) -> Relation:
-    """The weakest relation between an operand and a guarded path by which this program would access the guarded
-    path.
-    """
+    """How close an operand must be to a guarded path, so that this program would access the guarded path."""
     if program in ("rg", "fd") and "--files" in argv:
         return Relation.WITHIN
     recursive = program_tables.RECURSIVE.get(program)
@@ -137,7 +135,7 @@ def _least(program: str, argv: Sequence[str]) -> Relation:
 
 
 def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[str]:
-    """The words of a command that may be files. An option such as `-C` changes the directory on the way."""
+    """The words of a command that may be files. An option such as `-C` also changes the working directory."""
     has_pattern = program not in program_tables.SEARCHERS or any(map(program_tables.PATTERN_OPTION.match, argv[1:]))
     words = iter(argv[1:])
     for word in words:

@@ -74,7 +74,7 @@ class Bound:
         self._home.look.ask(self._actor(session), lambda memory: memory.observe(name, digest), hasty=True)
 
     def recall(self, said: Payload) -> str:
-        """Recall lines for a person's message. Lines that this conversation has seen already are left out."""
+        """Recall lines for a person's message. Lines that were shown in this conversation before are left out."""
         told = self._told(said)
         if told is None:
             raise InvalidRequest(

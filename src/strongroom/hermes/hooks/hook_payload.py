@@ -1,6 +1,6 @@
-"""Reads a hook's input from a pipe, within limits of time and size, and checks it.
+"""Reads a hook's input from a pipe, within limits of time and size, and checks the input.
 
-At the deadline the input ends, even if the pipe stays open; an incomplete document is refused. A terminal is never
+At the deadline the input ends, even if the pipe stays open. An incomplete document is refused. A terminal is never
 read. The document has Hermes' form (`agent/shell_hooks.py`): event, tool, arguments, session, working directory, and
 extra fields of the event.
 """

@@ -172,7 +172,7 @@ class Follower:
     # One command.
 
     def _feed(self, script: Script) -> str | None:
-        """The input of a loop. It stands after the loop's end, as in `while read ...; done < FILE`."""
+        """The input of a loop. The input stands after the loop's end, as in `while read ...; done < FILE`."""
         for one in script:
             if isinstance(one, ShellCommand) and not one.words and not one.assignments:
                 inputs = [path for operator, word in one.redirects if operator == "<" for path in self._expand(word)]
@@ -277,7 +277,7 @@ class Follower:
         return os.path.normpath(os.path.join(self.scene.cwd[0] if self.scene.cwd else "/", path))
 
     def is_settings(self, path: str) -> bool:
-        """Whether a path is the runtime's configuration. A path with an unknown part does not count, as it may be any
+        """Whether a path is the runtime's configuration. A path with an unknown part does not count: it may be any
         file.
         """
         if self._hooks is None or UNKNOWN in path:

@@ -46,7 +46,7 @@ _SPACE = re.compile(r"[ \t\n]+")
 
 Values = Sequence[str]
 Output = Callable[[Substitution], str | None]
-"""Returns the output of a substitution's commands, or the name of a file with the output. None if it is unknown."""
+"""Returns the output of a substitution's commands, or the name of a file with the output. None if it is not known."""
 
 
 @dataclass(slots=True)

@@ -99,15 +99,15 @@ def _why_unfit(work: Work, held: Token) -> str:
 
 
 def _why_shut_out(vault: Vault, held: Token) -> str:
-    """The reason why another cap is needed: an actor's caps were revoked after this one was issued; else empty."""
+    """The reason for a new cap if an actor's caps were revoked after this cap was issued. Otherwise empty."""
     whose = vault.shut_out(runtime_cap.claims_of(held).links[0])
     others = f" and of {pluralize(len(whose) - 1, 'other actor')}" if len(whose) > 1 else ""
     return f"caps of {whose[0]}{others} were revoked after the old one was issued" if whose else ""
 
 
 def _why_refused(work: Work, vault: Vault, held: Token) -> str:
-    """Check a cap by asking the vault for its inbox key. Returns a reason if the vault refuses the cap; otherwise
-    empty.
+    """Check a cap by asking the vault for its inbox key. Returns a reason if the vault refuses the cap, or an empty
+    text.
 
     The inbox key in the policy is not used, because an agent's tools may have changed it.
     """

@@ -1,8 +1,8 @@
 """Read Hermes' config.yaml, and change one key of it without touching any other byte.
 
-ruamel.yaml gives the position of a value, and only that part of the text is replaced, so comments, order, quotes,
+ruamel.yaml gives the position of a value, and only that part of the text is replaced. Comments, order, quotes,
 indentation and line ends stay. The new text is parsed and must differ in that key only. A file in which this is not
-possible is refused, for example one with an alias. Pure functions; `home_files` reads and writes the disk.
+possible is refused, for example one with an alias. Pure functions; `home_files` reads and writes the file.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """The problem and its line number. Text of the file is left out, because it may hold secrets. YAML signs stay."""
+    """The problem and its line number. Text of the file is left out, because it may hold secrets."""
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", "") or "")
     is_plain = all(len(one) < 2 or one.startswith("<") for pair in _QUOTED.findall(problem) for one in pair)

@@ -51,7 +51,7 @@ class Hermes:
 
 
 def find(python: str | None = None, path: str | None = None) -> Hermes:
-    """Find Hermes by the given Python, in the environment of this Python, or by the `hermes` on the search path."""
+    """Find Hermes by the given Python, in this Python's environment, or by the `hermes` on the search path."""
     found = Path(python) if python else _own() or _on_path(path)
     if found is None:
         raise InvalidRequest(

@@ -1,7 +1,7 @@
 """The steps of `wire` that write into a home: the policy, the plugin, and last the provider in config.yaml.
 
 Each step can be repeated, and a file is written completely or not at all. Hermes' behaviour changes only with the last
-step, so another run can finish one that was interrupted.
+step, so a later run can finish an interrupted run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The program of the self test, run in Hermes' own Python: load the plugin as Hermes does, and call the vault once.
 
-It is started with `python -m`. The first argument is `look` or `ask`; the second is the number of seconds to wait for
-the delivery of spooled turns. The last line of its output is the result. Hermes' modules are imported by name, because
-only Hermes' Python has them.
+The program is started with `python -m`. The first argument is `look` or `ask`. The second argument is the number of
+seconds to wait for the delivery of spooled turns. The last line of the output is the result. Hermes' modules are
+imported by name, because only Hermes' Python has them.
 """
 
 from __future__ import annotations

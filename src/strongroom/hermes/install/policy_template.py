@@ -1,6 +1,6 @@
 """Writes the text of a new policy: every key with its meaning, so that the file is its own reference. Pure.
 
-The values are the defaults of `policy`, so removing one of these lines changes nothing.
+The values that `wire` does not fill in are the defaults of `policy`, so removing these lines changes nothing.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ _PROGRAM = "strongroom.hermes.install.load_check"
 class Verified:
     """The result of the self test.
 
-    `actor` is the actor of a terminal session, or "" if the vault was not called. `pinned` is the provider that Hermes'
-    managed settings force. `delivered` counts the spooled turns that were stored now, and `waiting` those that still
-    wait.
+    - `actor`: the actor of a terminal session, or "" if the vault was not called.
+    - `pinned`: the provider that Hermes' managed settings force.
+    - `delivered`: the number of spooled turns that were stored now.
+    - `waiting`: the number of spooled turns that still wait.
     """
 
     actor: str

@@ -136,7 +136,9 @@ def _revoke(held: Token) -> str:
 
 
 def remove_policy(work: Work, purge: bool) -> StepResult:
-    """Keep the policy, because it is the owner's work. With `purge`, remove it, and the records of imported files."""
+    """Keep the policy, because it is the owner's work. With `purge`, remove the policy and the records of imported
+    files.
+    """
     if purge:
         forget_marks(work.home.path)
     if work.policy_text is None:
@@ -150,7 +152,9 @@ def remove_policy(work: Work, purge: bool) -> StepResult:
 
 
 def remove_state(work: Work, purge: bool) -> StepResult:
-    """Keep the turns that wait to be stored, because there is no other copy of them. With `purge`, remove them."""
+    """Keep the turns that wait to be stored, because there is no other copy of them. With `purge`, remove these
+    turns.
+    """
     state = work.places.state
     waiting = _waiting(state / "spool")
     if not purge:

@@ -29,8 +29,9 @@ _BACK_UP = "back up {}, separately from the vault: without these keys nobody can
 
 
 def reach(work: Work) -> StepResult:
-    """Reach the requested vault or server. By default this is the one in the policy, or else the vault in the usual
-    place.
+    """Reach the requested vault or server.
+
+    The policy names the default. Without a policy, the default is the vault in the usual place.
     """
     asked, policy = work.request, work.policy
     if asked.url and asked.vault:
@@ -60,8 +61,8 @@ def _vault(work: Work) -> StepResult:
         if known and not work.request.vault:
             raise VaultMissing(
                 f"the vault of this home is missing: {place}",
-                hint="put it back (is its disk mounted?), name another with --vault, or make an empty one with "
-                f"`strongroom init {shlex.quote(place)}`",
+                hint="put the vault back (is its disk mounted?), name another vault with --vault, or make an empty "
+                f"vault with `strongroom init {shlex.quote(place)}`",
             ) from None
         return _made(work, place, is_usual=place == str(settings.default_vault()))
     work.refuse_within(default_directory(vault_id), "the vault's keys")

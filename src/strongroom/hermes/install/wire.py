@@ -64,7 +64,7 @@ class WireReport:
 
 @dataclass(slots=True)
 class _Found:
-    """The Hermes and the homes, which are looked up once for all homes."""
+    """The installed Hermes and the homes, which are looked up once in a run."""
 
     hermes: Hermes | None = None
     homes: tuple[HermesHome, ...] = ()

@@ -25,7 +25,7 @@ from strongroom.vault.create_open import attenuate
 TTL = 300
 """Lifetime of a conversation's cap, in seconds."""
 FRESH = 60
-"""Seconds that a cached cap must still be valid. A cap with less time is made again."""
+"""Seconds that a cached cap must still be valid. A cap with less time left is made again."""
 _NARROWED = 1024
 KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
 RECALLS = (Op.GET, Op.SNAPSHOT)

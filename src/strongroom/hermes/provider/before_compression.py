@@ -4,8 +4,11 @@ Only the person's own words are chosen. Replies, tool results, recalled text (`a
 code and turns off the record are left out. So are questions and small talk.
 
 Statements of lasting value have a date, a number, a name, a decision, or something about the speaker. They are taken
-first, and other statements fill the rest of the space; of each, the newest come first. The result is in the original
-order. Words of a few languages show lasting value. In other languages, numbers and the length of a text count.
+first, and other statements fill the rest of the space. In both groups the newest statements come first. The result is
+in the original order.
+
+Words of a few languages show that a statement has lasting value. In other languages, only numbers and the length of a
+text count.
 
 This module neither masks secrets nor stores anything: the turns themselves are stored already.
 """
@@ -153,8 +156,9 @@ def worth(
 
 
 def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
-    """The places of the lines that fit into `limit`. Lasting lines and newer lines come first; repeated lines count
-    once.
+    """The positions of the lines that fit into `limit`. Lasting lines are chosen before others, and newer before older.
+
+    Repeated lines are chosen once.
     """
     chosen: set[int] = set()
     seen: set[str] = set()

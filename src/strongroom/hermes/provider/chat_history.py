@@ -1,4 +1,4 @@
-"""The history that a runtime passes with a turn. Finds the turn's beginning and the messages before it. Pure.
+"""Reads the history that a runtime passes with a turn, and finds the beginning of the turn in it. Pure.
 
 A conversation may have thousands of messages, and each turn passes all of them. Functions that iterate in C therefore
 handle the whole list. Single messages are checked only from the newest backwards.
@@ -16,7 +16,7 @@ import msgspec
 
 USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
-"""The roles whose messages count."""
+"""The roles of the messages that are read. Messages with another role are ignored."""
 _READ = ("role", "content")
 """The keys of a message that are read. `api_content`, the text that was sent to the model instead, is not read."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
@@ -33,8 +33,9 @@ def digest(said: str) -> str:
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """The messages whose role counts: the role of each, and its text. The text is empty if a message has other
-    content.
+    """The messages of the person, the assistant and the tools: the role and the text of each.
+
+    The text is empty if a message has other content.
     """
 
     roles: Sequence[str]
@@ -58,7 +59,7 @@ class Messages(msgspec.Struct, frozen=True):
         return cls(roles, texts)
 
     def turn(self, said: str, known: int) -> int:
-        """The place where the turn with the text `said` begins. `known` is the number of messages at the previous
+        """The position at which the turn with the text `said` begins. `known` is the number of messages at the previous
         report.
 
         A runtime passes its live list, so the next turn may already be in the list. An earlier turn may have the same
@@ -75,7 +76,7 @@ class Messages(msgspec.Struct, frozen=True):
         return newest
 
     def last_said(self, before: int) -> str | None:
-        """The person's last text before a place in the list; None if there is none."""
+        """The person's last text before a position in the list; None if there is none."""
         places = range(before - 1, -1, -1)
         return next((self.texts[place] for place in places if self.roles[place] == USER), None)
 

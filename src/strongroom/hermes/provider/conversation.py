@@ -1,10 +1,10 @@
 """The state of one conversation: the lines shown in it, how sensitive it has become, and the turns it has stored.
 
 Agents come and go within a conversation, one for each speaker of a shared thread. The state therefore belongs to the
-conversation and not to an agent. Its namespaces and whether it is off the record outlast the process too: after a
-restart, a runtime replays a history with everything that was once shown.
+conversation and not to an agent. The namespaces, and whether the conversation is off the record, outlast the process
+too: after a restart, a runtime replays a history with everything that was once shown.
 
-On disk this is one file without texts, named by a hash. A file that cannot be read counts as the most sensitive
+On disk the state is one file without texts, named by a hash. A file that cannot be read counts as the most sensitive
 namespace. A sealed file beside it has the ids of lines that were shown or said, so that they are not shown again. The
 sealed file is written between two turns and not synced. If it is lost or damaged, lines are shown once more.
 """
@@ -36,9 +36,9 @@ TURNS_LIMIT = 256
 HELD = 4096
 """Maximum number of conversations in memory (RAM)."""
 TakenBack = Callable[[], Collection[str] | None]
-"""Returns the undone turns in a runtime's own record, as digests of the person's texts. None if it has no record."""
+"""Returns the undone turns in a runtime's own record, as digests of the person's texts. None if there is no record."""
 OnDisk = tuple[frozenset[Namespace], bool, bool]
-"""The content of a conversation's file: namespaces, whether it is off the record, whether its beginning is known."""
+"""The content of a conversation's file: the namespaces, and two flags: off the record, and beginning known."""
 FILES_LIMIT = 5000
 _LIMIT = 64 * 1024
 """Maximum size of a conversation's file, in bytes."""
@@ -64,7 +64,7 @@ class ConversationState:
     path: Path
     worst: Namespace
     carried: set[Namespace] = field(default_factory=set)
-    """Every namespace from which something was shown or said in this conversation. A reply may repeat any of it."""
+    """Every namespace from which something was shown or said in this conversation. A reply may repeat these lines."""
     is_off: bool = False
     seen: OrderedDict[LineId, None] = field(default_factory=OrderedDict)
     turns: list[KeptTurn] = field(default_factory=list)
@@ -75,7 +75,9 @@ class ConversationState:
     summary: str = ""
     """The digest of the summaries in the conversation's history."""
     is_known: bool = False
-    """Whether this process, or an earlier one that recorded it, knows the conversation from its beginning."""
+    """Whether the conversation is known from its beginning, to this process or from the record of an earlier
+    process.
+    """
     shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
@@ -161,11 +163,12 @@ class ConversationState:
     def follow(self, before: History, compared: Callable[[str], str], taken_back: TakenBack) -> None:
         """Compare the history before this turn with the known history, and take back the turns that were undone.
 
-        `compared` maps a text to the form in which known turns are compared.
+        `compared` maps a text to the form in which known turns are compared. A turn that is taken back will be
+        forgotten.
 
         An undo removes the newest turns, so the history is again as it was after an earlier turn, or empty. But a
-        history can be short for other reasons: a compression changes its summary, and a runtime that could not read its
-        history passes an empty one. Therefore:
+        history can be short for other reasons: a compression replaces messages by a summary, and a runtime that could
+        not read its history passes an empty one. Therefore:
 
         - If the runtime has its own record of undone turns, a turn is taken back only if the record has it.
         - Without a record, an empty history takes back one turn at most.
@@ -205,7 +208,7 @@ class ConversationState:
             self._take_back(start)
 
     def rewind(self) -> bool:
-        """Take back the last turn. Returns False if no turn is known."""
+        """Take back the last turn, so that it will be forgotten. Returns False if no turn is known."""
         with self.guard:
             known = bool(self.turns)
             self._take_back(max(len(self.turns) - 1, 0))

@@ -1,4 +1,4 @@
-"""Rules made from the detectors of `detect-secrets`. A text is searched only if it contains a sign of the detector.
+"""Rules made from the detectors of `detect-secrets`. Each has signs: short texts, one of which any match contains.
 
 A match inside a longer word is not a secret. This module only finds secrets; `secret_mask` masks them.
 """
@@ -27,10 +27,10 @@ class _Taken:
     signs: tuple[str, ...]
     group: bool = False
     is_whole: bool = False
-    """Whether a word that is longer than the match is no secret. If false, the whole word is masked."""
+    """Whether the match must be a whole word. If false, the rest of the word is masked too."""
     needs: re.Pattern[str] = re.compile("")
     shortest: int = LONG
-    """The minimum number of consecutive characters without white space in such a secret."""
+    """The minimum number of consecutive characters without white space in a secret of this detector."""
 
 
 _MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")

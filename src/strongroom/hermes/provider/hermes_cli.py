@@ -37,7 +37,7 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
     _with_json(
-        commands.add_parser("status", help="show the state of memory: where it is, the cap, waiting turns, problems")
+        commands.add_parser("status", help="show the state of memory: its place, the cap, waiting turns and problems")
     )
     recall = _command(commands, "recall", "show what would be recalled for a question", 'recall "when is my trip?"')
     recall.add_argument("query", nargs="*", help="the question")
@@ -132,7 +132,7 @@ def _actor(home: ProviderHome, args: argparse.Namespace) -> Actor:
     if args.account and not user:
         raise InvalidRequest(
             "--as takes platform:id, such as telegram:12345",
-            hint=f"or give an actor of this home: {home.policy.scope}telegram/chat/...",
+            hint=f"an actor of this home is possible too: {home.policy.scope}telegram/chat/...",
         )
     found = home.whose(_conversation(platform or "cli", user))
     if isinstance(found, Nobody):

@@ -1,7 +1,7 @@
 """Makes the lines to store from a text: with author, namespace, masked secrets, and ids.
 
 Every text is treated in the same way. The model's texts are as sensitive as anything that was said or shown in the
-conversation, because they may repeat it.
+conversation, because a reply may repeat earlier lines.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def lines_of(
 
 
 def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
-    """The lines of a text. Counts the secrets and the texts that were left out."""
+    """The lines of a text. For the status, also count the masked secrets and the texts that the cap does not cover."""
     if worded.outside or worded.secrets:
         status = view.parts.status
         status.count("outside the cap", worded.outside)
@@ -172,7 +172,7 @@ def label(session_id: str) -> str:
 
 
 def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
-    """Those of the lines that are not stored yet. The time in an id is ignored."""
+    """Select the lines that are not stored yet. Ids are compared without their times."""
 
     def there(memory: Memory) -> set[str]:
         found: set[str] = set()

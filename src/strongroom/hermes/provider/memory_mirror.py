@@ -1,4 +1,4 @@
-"""Mirrors the runtime's built-in memory: a note that is added, replaced or removed there is changed here too.
+"""Mirrors the runtime's built-in memory: a note that is added, replaced or removed there is changed in the vault too.
 
 A note is a line of kind fact, and the line's author names the memory file. A removed note is forgotten. The runtime
 names a note by a part of its text, so the mirrored notes are searched for that part: first by a query, then one by one.

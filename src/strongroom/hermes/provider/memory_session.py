@@ -1,7 +1,8 @@
 """One agent's session with memory, and the view that each of its hooks works with: speaker, conversation, home.
 
-Each hook begins with `MemorySession.view`, which reads the policy as it is now, and passes the view down. So a change
-of the policy also changes the speaker. `recall` decides which lines are recalled, and `turn_writer` which are stored.
+Each hook begins with `MemorySession.view`, which reads the policy as it is now, and passes the view down. So an edit of
+the policy may change the speaker at the next hook. `recall` decides which lines are recalled, and `turn_writer` which
+lines are stored.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class MemorySession:
         self.undone = 0
         """The number of lines that the last undo forgot."""
         self.caught_up = threading.Event()
-        """Set once the turns that an earlier process left are delivered, or could not be delivered."""
+        """An event that is set after the turns of an earlier process were delivered, or could not be delivered."""
         self.caught_up.set()
         self._who: tuple[Policy, Speaker | Nobody] | None = None
         self._first = ("", 0)
@@ -68,8 +69,8 @@ class MemorySession:
         """The namespaces of lines that were shown while no turn was under way."""
 
     def view(self) -> SpeakerView | Nobody:
-        """Make the view for a hook, from the policy and the home as they are now. Nobody if there is no memory to
-        use.
+        """Make the view for a hook, from the policy and the home as they are now. `Nobody` if the conversation opens no
+        memory.
         """
         look = self.home.look
         policy, known = look.policy, self._who
@@ -115,7 +116,9 @@ class MemorySession:
                 os.unlink(draft)
 
     def leave_draft(self, begun: Begun, error: Exception) -> None:
-        """Keep the draft of a turn that could not be stored, so that it is delivered later. Report what was lost."""
+        """Keep the draft of a turn that could not be stored, so that it is delivered later. Report the lost turn or
+        reply.
+        """
         lost = "turn" if begun.draft is None else "reply"
         if begun.draft is not None:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
@@ -175,7 +178,7 @@ class SpeakerView:
 
 
 def _lost(what: str, error: Exception) -> Exception:
-    """The error with a message that says whether a turn or a reply was lost."""
+    """Add to an error's message whether a turn or a reply was lost."""
     if not isinstance(error, StrongroomError):
         return error
     kept = "what the person said waits" if what == "reply" else "it is nowhere"

@@ -81,9 +81,11 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
 def _recall(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     query, lines = args.get("query"), args.get("lines", session.home.policy.recall.lines)
     if not isinstance(query, str) or not query.strip():
-        raise InvalidRequest("query must be a text to search for", hint="use the words of the person's question")
+        raise InvalidRequest(
+            "the argument query must be a text to search for", hint="use the words of the person's question"
+        )
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
-        raise InvalidRequest(f"lines must be a number from 1 to {model.K_LIMIT}")
+        raise InvalidRequest(f"the argument lines must be a number from 1 to {model.K_LIMIT}")
     view = session.view()
     text, hits = recall.ask(view, query, lines, again=True) if not isinstance(view, Nobody) else ("", [])
     return {"recalled": text, "count": len(hits)}
@@ -100,7 +102,10 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"forgotten": "the turn before this one" if lines else "nothing", "lines": lines}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
-        raise InvalidRequest(f"ids must be a list of 1 to {_FORGET_LIMIT} line ids", hint="or set last_turn to true")
+        raise InvalidRequest(
+            f"the argument ids must be a list of 1 to {_FORGET_LIMIT} line ids",
+            hint="give line ids, or set last_turn to true",
+        )
     wanted = [model.line_id(one.strip("[] ")) for one in ids]
     gone = view.ask(lambda memory: turn_lines.forget(memory, wanted))
     stays = undo.settle(view, gone)
@@ -113,7 +118,7 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
 def _remember(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise InvalidRequest("text must be the fact to remember, as a text")
+        raise InvalidRequest("the argument text must be the fact to remember")
     view = session.view()
     return {"kept": not isinstance(view, Nobody) and turn_writer.note(view, text, ASSISTANT, Kind.FACT) > 0}
 

@@ -6,8 +6,8 @@ There are three kinds:
 
 - `.turn`: a complete turn that the vault did not take, because it was out of reach or refused the cap.
 - `.forget`: ids of lines and names of turns that were undone while the vault was out of reach. It has no text.
-- `.draft`: a person's text in a turn under way. It is removed when the turn is stored or given up. If its process died,
-  the draft becomes a `.turn`: the reply may have been seen, so the question must not be lost.
+- `.draft`: a person's text in a turn under way. The draft is removed when the turn is stored or given up. If the
+  process dies, the draft becomes a `.turn`: the reply may have been seen, so the question must not be lost.
 
 A `process_mark` shows that a process is alive. The spool has a size limit; beyond it new turns are refused, and older
 turns stay. Files have mode 0600. Thread-safe; several processes share a spool.
@@ -83,9 +83,9 @@ class DeliveryResult(Enum):
     GONE = "gone"
     """The turn's actor was erased, so the turn is removed too."""
     LATER = "later"
-    """This actor's turns have to wait."""
+    """This turn and later turns of its actor have to wait."""
     STOP = "stop"
-    """Nothing can be delivered now."""
+    """No turn can be delivered now."""
 
 
 class Spool:
@@ -119,7 +119,8 @@ class Spool:
         self._write(self._name(now, _FORGET), _framed(actor, b"", ids, turns))
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
-        """Store the person's text of a turn under way, in place of the draft `old`. It stays until `drop`.
+        """Store the person's text of a turn under way, in place of the draft `old`. The draft stays until `drop`
+        removes it.
 
         If the process ends first, another process adopts the draft.
         """
@@ -216,8 +217,8 @@ class Spool:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Take the lock for delivering. Yields whether this process may deliver now, because two deliveries would
-        repeat.
+        """Take the lock for delivering. Yields whether this process has the lock: two processes would deliver turns
+        twice.
         """
         try:
             make_directory(self.directory)

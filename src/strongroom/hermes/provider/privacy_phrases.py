@@ -1,4 +1,4 @@
-"""Reads what a message says about itself: whether it is off the record, who speaks in a shared chat, and which parts
+"""Finds out three things about a message: whether it is off the record, who speaks in a shared chat, and which parts
 are not the person's own words. The rules compare words; they are pure, and no model is involved.
 
 - A phrase matches whole words. Case, width, accents and apostrophes do not matter. In scripts without spaces a phrase
@@ -6,9 +6,9 @@ are not the person's own words. The rules compare words; they are pure, and no m
   either, to be safe.
 - If a text contains several requests, the most private one wins: OFF, then THIS_TURN, then ON. A longer phrase hides
   the shorter phrases in it: "no longer off the record" is ON.
-- A name before a message was chosen by a person on a chat platform. It is an author and never proves an identity.
-- Hermes puts notes before some messages, with the message that is answered, a channel's last messages, or files. Notes
-  quote other people, so they are not the person's words. Skills and messages that Hermes makes up are not either.
+- A name before a message was chosen by a person on a chat platform. The name is an author and never proves an identity.
+- Hermes puts notes before some messages: the message that is answered, a channel's last messages, or files. Notes quote
+  other people, so they are not the person's words. The same holds for skills, and for messages that Hermes makes up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOOKED_AT = model.LINE_LIMIT
 
 
 class Asked(Enum):
-    """What a person asks about remembering."""
+    """A person's request about remembering."""
 
     NOTHING = "nothing"
     THIS_TURN = "this turn"

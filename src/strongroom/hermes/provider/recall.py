@@ -57,7 +57,9 @@ def recall(session: MemorySession, query: str) -> str:
 
 
 def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
-    """A person's question, and whether it asks to forget something. The values from the turn's beginning are reused."""
+    """A person's question, and whether it asks to forget something. If possible, values from the turn's beginning are
+    reused.
+    """
     begun = view.session.turns.last
     if begun is not None and not begun.is_kept:
         first = begun.heard

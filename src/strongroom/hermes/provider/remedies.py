@@ -102,7 +102,7 @@ OF_ALL = frozenset(
         *("cap_not_yet_valid", "cap_signature_invalid", "clock_behind", "server_unavailable", "vault_missing"),
     )
 )
-"""Reasons that affect everybody. They no longer apply once the owner gets an answer."""
+"""Error reasons that concern every actor of the home. They no longer apply once the owner gets an answer."""
 
 
 def next_steps(policy: Policy, home: Path, states: Iterable[str], covered: Iterable[str] = ()) -> list[str]:

@@ -1,11 +1,11 @@
 """Masks secrets in texts, by rule, before they are stored: `[secret removed: github token]`. No model is involved.
 
 Most detectors are those of `detect-secrets`. Each is used alone: without that package's settings, its network checks,
-and its measures of randomness, which would take ids and hashes for secrets. Our own rules are used where it has no
-detector, sees only the first line of a key, or takes quadratic time (OpenAI, JWT, npm).
+and its measures of randomness, which would take ids and hashes for secrets. Our own rules are used where the package
+has no detector, sees only the first line of a key, or takes quadratic time (OpenAI, JWT, npm).
 
 - A secret must begin where a word begins: an id that contains the letters of a token is not a secret.
-- Invisible characters do not hide a secret, nor do letters of other scripts that look like Latin letters. They are
+- Invisible characters do not hide a secret, nor do letters of other scripts that look like Latin letters. Both are
   replaced for the search only; the original text is masked.
 - A token that continues on the next line is masked as a whole. The text around a secret stays.
 
@@ -159,7 +159,9 @@ _KEY_LINES = re.compile(
 
 
 def _key_blocks(text: str) -> Iterator[Span]:
-    """Find whole private keys. If a key's end is missing, it goes on as long as its lines look like lines of a key."""
+    """Find whole private keys. If a key's end is missing, the key goes on as long as its lines look like lines of a
+    key.
+    """
     done = 0
     may_end = True  # searched once if there is none: otherwise quadratic
     while begun := _BEGIN.search(text, done):

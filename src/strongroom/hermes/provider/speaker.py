@@ -1,11 +1,11 @@
-"""Finds the speaker of a conversation: which actor's memory a runtime's facts open. Pure.
+"""Finds the speaker of a conversation, from the facts that a runtime gives: the actor whose memory is opened. Pure.
 
 - A person in a direct chat is an actor, by platform and id. Accounts that the owner joined are one actor.
 - A chat or thread that several people read is an actor of its own. Nobody's private memory is opened there, even if the
   runtime has a session for each person, because all of them read the replies.
 - If a single-user runtime (the command line, an editor) names no user, the local owner is the speaker.
 - A request to an API server belongs to its session key. Without a key there is no memory, except if the owner named a
-  shared one.
+  shared memory.
 - Scheduled tasks and messages of other agents have no memory.
 
 A session's id never decides: runtimes derive it from the first words, and two people may begin alike.

@@ -1,11 +1,11 @@
-"""Makes lines of turns: when a turn began, the ids of its lines, and how a long text is cut.
+"""Keeps an agent's last turns, makes the ids of their lines, and cuts long texts.
 
 A line's id has three parts: ten characters for the time, eight for the turn in which the line was written, and eight of
 a keyed hash of the line's actor and content. From this it follows:
 
 - A turn that is reported twice is stored once, and two turns with equal words are two.
 - Everything that was written in a turn is found by the turn's name.
-- An id reveals nothing but its time without the key.
+- Without the key, an id reveals nothing but its time.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Begun:
-    """A turn that began, and what became of it."""
+    """A turn that has begun, and its state since then."""
 
     message: str
     time: Millis
@@ -95,7 +95,7 @@ class Begun:
     tag: bytes = b""
     """The part that the ids of all lines written in this turn have in common; computed on first use."""
     name: str = ""
-    """The tag as it is spelled in ids."""
+    """The turn's name, which is the tag as it is spelled in ids."""
     is_noted: bool = False
     """Whether a text of the turn was stored before the turn itself: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()

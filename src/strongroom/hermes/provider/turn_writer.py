@@ -180,7 +180,10 @@ def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begu
 
 
 def is_request(policy: Policy, text: str) -> bool:
-    """Whether a text asks to forget something and the policy does not store such texts. They repeat what to forget."""
+    """Whether a text asks to forget something, and the policy does not store such requests.
+
+    A request may repeat the text that is to be forgotten.
+    """
     return not policy.keep.forget_requests and is_forget_request(text)
 
 

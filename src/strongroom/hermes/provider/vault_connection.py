@@ -153,5 +153,6 @@ def _passphrase() -> str:
 def _refuse(why: str) -> str:
     raise KeyUnavailable(
         f"the vault's keys are locked with a passphrase, and the passphrase file cannot be read: {why}",
-        hint="name the passphrase file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and wire with --url",
+        hint="name the passphrase file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and run "
+        "`strongroom wire hermes --url URL`",
     )

@@ -207,8 +207,8 @@ def _facts(database: apsw.Connection) -> str:
 
 
 def _clean_index(database: apsw.Connection, changed: list[int]) -> None:
-    """Remove deleted text from the pages of the search index. From an index without a trigger, remove the changed
-    messages.
+    """Remove deleted text from the search index. If an index has no trigger, its rows of changed messages are deleted
+    too.
     """
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%messages_fts%'"
     for (name,) in list(database.execute(tables)):

@@ -1,7 +1,7 @@
 """The paths of a home's cap, spool and former settings, all in Strongroom's own directory.
 
 The policy helps to find these files again after the home was moved. An agent's tools can write to the policy, so
-nothing else in it is trusted. The paths are computed here and never copied from the policy.
+nothing else in the policy is trusted. The paths are computed here and never copied from the policy.
 
 A file in the state directory names the home that the directory belongs to. The file no longer counts if that home or
 its policy is gone.

@@ -41,8 +41,8 @@ _WRITING_TOOL = re.compile(r"write|create|delete|remove|move|rename|upload|save"
 class Surroundings:
     """The place where a command would run: its directory, the home directories that `~` may mean, and its environment.
 
-    `settings` is the path of the runtime's configuration file, whose hooks a tool must not change. It is empty if there
-    is no such file.
+    `settings` is the path of the runtime's configuration file, whose hooks a tool must not change. The path is empty if
+    there is no such file.
     """
 
     cwd: str

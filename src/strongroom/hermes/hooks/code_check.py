@@ -50,7 +50,9 @@ class _Python:
         self._spoken: list[list[str]] = []
 
     def all(self, body: Sequence[ast.AST]) -> None:
-        """Check a whole program. If the program runs an unknown text, each of its texts is checked as a command."""
+        """Check a whole program. If the program runs an unknown text, each text in the program is checked as a
+        command.
+        """
         self.block(body)
         for words in self._spoken if self._is_loose else ():
             if len(words) == 1:

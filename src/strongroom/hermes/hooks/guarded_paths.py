@@ -43,7 +43,7 @@ Real = Callable[[str], str]
 
 
 class Reaches(Exception):
-    """Raised if a tool call would access something guarded. `what` describes it."""
+    """Raised if a tool call would access something guarded. `what` describes the guarded thing."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -81,7 +81,7 @@ class Map:
         self._seen: dict[str, tuple[Relation, str]] = {}
 
     def of(self, name: str, path: str) -> Map:
-        """Make a map with one other guarded path. It resolves paths in the same way as this map."""
+        """Make a map with one other guarded path. The new map resolves paths in the same way as this map."""
         return Map([GuardedPath(name, path)], (), self._names, self._real)
 
     def mentioned(self, text: str) -> str | None:
@@ -99,7 +99,7 @@ class Map:
         return max((self._absolute(place) for place in self._places(path, bases)), default=NOWHERE)
 
     def _places(self, path: str, bases: Iterable[str]) -> Iterator[str]:
-        """The places that a path may lead to: as it is written, and with links resolved."""
+        """The places that a path may lead to: the path as written, and the path with links resolved."""
         if path.startswith(("/", UNKNOWN)):
             bases = ("/",)
         for base in bases:

@@ -1,7 +1,7 @@
 """Computes the output of a pipeline with known input: `echo`, `printf`, and filters that could hide a name or a
 command.
 
-The output is None if it cannot be known.
+An output that cannot be known is None.
 """
 
 from __future__ import annotations
@@ -146,4 +146,4 @@ _FILTERS: dict[str, Callable[[Sequence[str], str], str | None]] = {
     "sed": _sed,
     **dict.fromkeys(("cat", "head", "tail", "sort", "uniq", "tee", "grep", "shuf", "tac"), _same),
 }
-"""The filters by program. Those from `cat` on only select or reorder lines, so any line of the input may be printed."""
+"""The filters by program. The filters from `cat` on only select or reorder lines, so any line may be in the output."""

@@ -57,7 +57,7 @@ WHOLE_CWD = frozenset(("rg", "ag", "ack", "http-server", "serve"))
 """Programs that read the working directory if no file is named."""
 
 MOVERS = frozenset(("cp", "mv", "scp", "rsync", "install", "ln"))
-"""Programs whose last operand is the target."""
+"""Programs whose last operand is the target of a copy, a move or a link."""
 
 NAME_TAKERS = frozenset(("cpio", "pax", "parallel"))
 """Programs that read file names from stdin. The option NAMES_OPTION makes other programs do so."""

@@ -155,7 +155,7 @@ class Follower:
             raise Reaches(SETTINGS)
 
     def go(self, *paths: str) -> None:
-        """Change the working directory to one of these paths. Which one it is may be unknown."""
+        """Change the working directory to one of these paths. The check goes on for all of them."""
         places = [one if one[:1] == UNKNOWN else os.path.join(base, one) for base in self.scene.cwd for one in paths]
         self.scene.cwd = [one if one.startswith(UNKNOWN) else os.path.normpath(one) for one in places][:8]
         self._bases.update(dict.fromkeys(self.scene.cwd))

@@ -142,7 +142,7 @@ def replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def fill(pattern: re.Pattern[str], text: str, value: str) -> str:
-    """Replace every match by a value. Raises TooMuch if the result would be huge."""
+    """Replace every match of a pattern by a value. Raises TooMuch if the result would be huge."""
     if sum(1 for _ in pattern.finditer(text)) * len(value) > SIZE_LIMIT:
         raise TooMuch
     return pattern.sub(lambda _: value, text)

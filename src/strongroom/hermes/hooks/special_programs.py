@@ -115,7 +115,7 @@ def python_program(follower: Follower, argv: list[str], stdin: str | None) -> No
 
 
 def _module(follower: Follower, words: Sequence[str]) -> None:
-    """Check `python -m` as an ordinary program. A web server additionally reads its working directory."""
+    """Check `python -m` as an ordinary program. The module `http.server` also reads its working directory."""
     if words and words[0] == "http.server" and not any(word.startswith(("-d", "--directory")) for word in words):
         words = [*words, "."]
     _operand_trees(follower, words[1:])

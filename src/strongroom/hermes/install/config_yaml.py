@@ -25,7 +25,9 @@ _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n")
 
 
 def read(text: str) -> dict[str, Any]:
-    """Parse a config.yaml. An empty text gives an empty dict. Raises `InvalidRequest` if Hermes could not read it."""
+    """Parse a config.yaml. An empty text gives an empty dict. Raises `InvalidRequest` for a text that Hermes cannot
+    read.
+    """
     reader = _reader("safe")
     from ruamel.yaml.error import YAMLError
 
@@ -149,7 +151,9 @@ def _newline(text: str) -> str:
 
 
 def _scalar(name: str) -> str:
-    """Write a name as a YAML scalar. It is quoted if a YAML parser might read it as something other than a string."""
+    """Write a name as a YAML scalar. The name is quoted if a YAML parser might read it as something other than a
+    string.
+    """
     plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _WORDS
     return name if plain else "'" + name.replace("'", "''") + "'"
 

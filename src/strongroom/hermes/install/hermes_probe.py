@@ -61,7 +61,7 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
     said = ask(found, ("-c", _PROBE))
     if not said["hermes"]:
         raise InvalidRequest(
-            f"the Python {found} cannot import Hermes", hint="use --python to name the Python that runs it"
+            f"the Python {found} cannot import Hermes", hint="use --python to name the Python that runs Hermes"
         )
     lacks = frozenset(map(str, said["lacks"]))
     platforms = frozenset(map(str, said["platforms"]))
@@ -82,7 +82,9 @@ def _on_path(path: str | None) -> Path | None:
 
 
 def python_of(script: Path, depth: int = 0) -> Path:
-    """The Python that a script runs with. The script's first line names it, or the script executes another program."""
+    """Find the Python that runs a script: named in the script, named in a script that it calls, or in the same
+    directory.
+    """
     try:
         text = script.read_bytes()[:_SCRIPT_LIMIT].decode("utf-8", "replace")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Read and replace files in a runtime's home, completely and durably, and never through a link that leads out of it."""
+"""Read and replace files in a runtime's home, completely and durably. Links that lead out of the home are refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _mode_of(path: Path, otherwise: int) -> int:
 
 
 def remove(path: Path) -> bool:
-    """Remove a file durably. Returns False if it did not exist."""
+    """Remove a file durably. Returns False if there was no file."""
     try:
         path.unlink()
     except FileNotFoundError:

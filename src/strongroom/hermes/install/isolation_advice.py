@@ -23,9 +23,7 @@ SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Something that Hermes stores outside the gate (`what`), and the setting or command that prevents it
-    (`closed_by`).
-    """
+    """Something that Hermes stores outside the gate (`what`), and the setting or command against it (`closed_by`)."""
 
     what: str
     closed_by: str

@@ -1,8 +1,8 @@
 """The plugin in a home: four small files that lead Hermes to the installed package. They hold no setting and no secret.
 
 Hermes 0.19 looks for memory providers in `plugins/<name>/` of a home: `__init__.py` must have the word MemoryProvider
-near its top. When Hermes loads a provider it also runs every other file there. So each of the four files imports little
-and does nothing by itself.
+near its top. When Hermes loads a provider, Hermes also runs every other file of that directory. So each of the four
+files imports little and does nothing by itself.
 """
 
 from __future__ import annotations

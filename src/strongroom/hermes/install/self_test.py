@@ -1,7 +1,7 @@
 """The self test of `wire`: Hermes' own Python loads the plugin as Hermes does, and calls the vault once.
 
-The test session is that of a background agent, so nothing is stored. With `look_only`, the plugin is loaded and only
-asked whether it is available; the vault is not called.
+The test runs as a background agent, so nothing is stored. With `look_only`, the plugin is loaded and only asked whether
+it is available; the vault is not called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import PATIENCE, Hermes, ask
 
 _PROGRAM = "strongroom.hermes.install.load_check"
-"""The module to run in Hermes' Python. It is named and not imported, because this Python may lack Hermes' modules."""
+"""The module to run in Hermes' Python. The module is not imported here, because this Python may lack Hermes'
+modules.
+"""
 
 
 @dataclass(frozen=True, slots=True)

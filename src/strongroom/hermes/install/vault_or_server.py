@@ -131,8 +131,8 @@ def _known_ca_file(work: Work) -> str:
 def _shown(work: Work) -> Token:
     """The cap to show to the server: the cap that was given with --cap-file, or the home's own.
 
-    The home's own cap is used if it is a renewal of the given one, or if none was given. Without a given cap, the
-    server must be the one that the policy names, because a cap is sent only to the server that it was given for.
+    The home's own cap is used if it renews the given cap, or if no cap was given. Without a given cap, the policy must
+    name this server, because a cap is sent only to the server that it was given for.
     """
     held = runtime_cap.read_held(work.places.cap)
     given = work.request.cap_file
@@ -160,7 +160,7 @@ def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
-    """Choose the namespaces for Hermes: the requested ones, or else those of the policy, or else all."""
+    """Choose the namespaces for Hermes: the requested namespaces, or else the policy's, or else all."""
     names, policy = tuple(there), work.policy
     is_same = policy is not None and policy.is_wired and (_known(policy.vault), policy.url) == (work.vault, work.url)
     kept = policy.namespaces if policy is not None and is_same else names

@@ -24,7 +24,7 @@ from strongroom.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The options of a run. None or empty means: keep the present value or, without one, use the default."""
+    """The options of a run. None or an empty value means the present value or, if there is none, the default."""
 
     home: str | None = None
     profile: str | None = None
@@ -117,7 +117,7 @@ class Work:
             self.refuse_within(place, "the cap and the waiting turns")
 
     def _follow(self, policy: Policy) -> None:
-        """Use the paths in the policy if they belong to this home. So a home that was moved keeps its spool."""
+        """Use the paths in the policy if they belong to this home, so that a moved home keeps its spool."""
         named = places_named_by(policy, self.home)
         self.is_astray = named is None
         if named is not None and named.cap.parent.is_dir():

@@ -132,5 +132,5 @@ class ActorCaps:
 
 
 def _renewal(held: Cap) -> float:
-    """Seconds before a cap's end at which it is renewed. For a short-lived cap this is a third of its life."""
+    """Seconds before its end at which a cap is renewed. For a short-lived cap, the value is a third of its life."""
     return min(cap_file.RENEW_BEFORE, (held.exp - held.nbf) / 3)

@@ -156,9 +156,9 @@ def worth(
 
 
 def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
-    """The positions of the lines that fit into `limit`. Lasting lines are chosen before others, and newer before older.
+    """The positions of the lines that fit into `limit`. Repeated lines are chosen once.
 
-    Repeated lines are chosen once.
+    Lasting lines are chosen before other lines, and newer lines before older lines.
     """
     chosen: set[int] = set()
     seen: set[str] = set()

@@ -63,7 +63,7 @@ class Messages(msgspec.Struct, frozen=True):
         report.
 
         A runtime passes its live list, so the next turn may already be in the list. An earlier turn may have the same
-        text, so the search stops at the known messages. It also stops at a message that cannot be compared.
+        text, so the search stops at the known messages. The search also stops at a message that cannot be compared.
         """
         newest = 0
         for place in range(len(self.roles) - 1, -1, -1):

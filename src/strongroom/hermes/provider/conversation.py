@@ -45,8 +45,8 @@ _LIMIT = 64 * 1024
 
 
 class KeptTurn(msgspec.Struct, frozen=True):
-    """A reported turn: a digest of the person's text, the ids of the turn's lines, and the length of the history
-    then.
+    """A reported turn: a digest of the person's text, the ids of the turn's lines, and the history's length at that
+    time.
     """
 
     said: str
@@ -284,7 +284,7 @@ class Sessions:
         """The state of a conversation, with the changes of all processes. A damaged file counts as the namespace
         `worst`.
 
-        The lines shown and said belong to an actor. The namespaces and whether it is off the record belong to the
+        The lines that were shown and said belong to an actor. The namespaces and the off-the-record flag belong to the
         conversation, whoever speaks in it.
         """
         key = (actor, session, chat)

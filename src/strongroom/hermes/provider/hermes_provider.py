@@ -45,7 +45,7 @@ class RecallStatus:
 
 
 class StrongroomProvider(MemoryProvider):
-    """Gated memory for one agent."""
+    """The memory provider of one agent. All its calls to memory pass the gate."""
 
     def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
         self._place = Path(home) if home is not None else None

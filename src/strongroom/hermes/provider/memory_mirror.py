@@ -73,7 +73,7 @@ def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
 
 
 def _found(view: SpeakerView, author: str, part: str) -> list[Hit]:
-    """The mirrored notes that contain a text. If some are equal to the text, only those."""
+    """The mirrored notes that contain a text. If some notes are equal to the text, only these are returned."""
     masked = memory_files.as_kept(view.session.home, part)
     if not masked:
         return []

@@ -149,7 +149,9 @@ class SpeakerView:
         self._states: dict[str, ConversationState] = {}
 
     def state(self, session_id: str = "") -> ConversationState:
-        """The state of a conversation: this session's, or another with an id. Cached for the hook."""
+        """The state of this session's conversation, or of another conversation with the given id. Cached for the
+        hook.
+        """
         name = session_id or self.session.id
         found = self._states.get(name)
         if found is None:

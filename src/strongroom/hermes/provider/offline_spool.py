@@ -1,16 +1,15 @@
-"""Turns that could not be stored yet. Each is sealed to the vault's inbox key in its own file; they are delivered in
-order.
+"""The turns that could not be stored yet. Each turn has a file, sealed to the vault's inbox key.
 
 A file has a short head, which names the actor whose cap delivers it, and a sealed bundle, which no code here can open.
-There are three kinds:
+Files are delivered in order. There are three kinds:
 
 - `.turn`: a complete turn that the vault did not take, because it was out of reach or refused the cap.
 - `.forget`: ids of lines and names of turns that were undone while the vault was out of reach. It has no text.
 - `.draft`: a person's text in a turn under way. The draft is removed when the turn is stored or given up. If the
   process dies, the draft becomes a `.turn`: the reply may have been seen, so the question must not be lost.
 
-A `process_mark` shows that a process is alive. The spool has a size limit; beyond it new turns are refused, and older
-turns stay. Files have mode 0600. Thread-safe; several processes share a spool.
+A `process_mark` shows that a process is alive. The spool has a size limit. A full spool refuses new turns and keeps the
+older ones. Files have mode 0600. Thread-safe; several processes share a spool.
 
 The spool shares no code with the host's journal (`host/turn_journal`). The journal is one file, which its host locks
 and can open with a key. The spool has a file for each turn, which nobody here can open.
@@ -65,7 +64,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SpooledTurn:
-    """A waiting entry and its actor: a sealed turn, or lines and turns to forget."""
+    """A waiting entry and its actor. The entry is a sealed turn, or a list of lines and turns to forget."""
 
     path: Path
     actor: Actor

@@ -82,7 +82,9 @@ def page(
     since: datetime | None = None,
     turn: str = "",
 ) -> LinePage:
-    """A page of a person's memory. Only the texts of these lines are read, so the log records no other line as read."""
+    """A page of a person's memory. Only the texts of the lines on the page are read, so the log records only these
+    reads.
+    """
 
     def look(memory: Memory) -> LinePage:
         found = _in_turn(memory, model.line_id(turn)) if turn else list(turn_lines.pages(memory, since))
@@ -141,7 +143,7 @@ def _alike(memory: Memory, said: Sequence[Hit], known: Collection[LineId]) -> li
 
 
 def _is_alike(text: str, other: str) -> bool:
-    """Whether a text has most words of another text, or shares a number with it."""
+    """Whether another text has most words of a text, or both have the same number in them."""
     words, others = dedupe.words(text), dedupe.words(other)
     both = words & others
     return len(both) >= _ALIKE * len(words) or any(len(word) > 2 and not word.isalpha() for word in both)

@@ -258,7 +258,9 @@ def speaker(text: str) -> tuple[str, str]:
 
 
 def _closing(text: str) -> int:
-    """The position of the bracket that closes the first bracket. 0 if it is not near, or no space follows it."""
+    """The position of the bracket that closes the first bracket. 0 if the closing bracket is far away, or no space
+    follows.
+    """
     if not text.startswith("["):
         return 0
     depth = 0
@@ -285,8 +287,9 @@ _NEW_END = re.compile(re.escape(_NEW))
 
 
 def _without_notes(text: str) -> str:
-    """A message without the notes that the runtime puts before it. A quote may contain a note's end, so the last end
-    counts.
+    """A message without the notes that the runtime puts before it.
+
+    A quote in a note may contain text that looks like the note's end, so the last possible end counts.
     """
     for _ in range(_NOTES_LIMIT):
         if _REPLY.match(text):
@@ -348,8 +351,8 @@ _QUOTED_END = re.compile(r"\" \[[0-9A-HJKMNP-TV-Z]{26}\]")
 def bare(text: str) -> str:
     """The person's own words in a message. Recalled lines and the runtime's notes are removed.
 
-    Recalled lines are stored already, and the person did not say the notes. Removed are Hermes' blocks and notes, and
-    text anywhere that has the format of a recalled line with its id.
+    Recalled lines are stored already, and notes were not said by the person. Hermes' blocks and notes are removed, and
+    any text in the format of a recalled line with its id.
     """
     if len(text) > READ_LIMIT:
         text = f"{text[: READ_LIMIT // 2]}\n{text[-READ_LIMIT // 2 :]}"  # its end may say "off the record"
@@ -363,8 +366,8 @@ def bare(text: str) -> str:
 
 
 def _without_quoted(text: str) -> str:
-    """A text without recalled lines that are quoted inside a sentence. Each is cut up to the last id on its line of
-    text.
+    """A text without recalled lines that are quoted inside a sentence. A quote is removed up to the last id in that
+    row.
 
     There is one pattern for the beginning and one for the end. A single pattern would search for the end from every
     beginning, in quadratic time.

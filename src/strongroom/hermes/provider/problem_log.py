@@ -97,7 +97,7 @@ class ProblemLog:
             draft.replace(self._path.with_name(COUNTS))
 
     def _write(self, work: str) -> None:
-        """Store one problem, or remove it if it is gone. Problems of other processes stay in the file."""
+        """Store one problem, or remove a problem that is gone. Problems of other processes stay in the file."""
         found = {**read(self._path.parent), work: self.problems.get(work)}
         known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
         with suppress(OSError):  # it is in the log as well

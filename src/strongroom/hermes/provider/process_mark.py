@@ -1,7 +1,7 @@
 """Shows that a process is alive, in a directory that several processes share. The process holds a lock on a file.
 
-The system frees the lock on this `.alive` file when the process dies. Unfinished files have the name of the process's
-run in their names. So another process can tell whether they will still be finished.
+The system frees the lock on this `.alive` file when the process dies. An unfinished file has the process's run in its
+name. So another process can tell whether somebody will still finish that file.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class ProcessMark:
             os.close(handle)  # another process removed it as a dead one's, between the two calls
 
     def is_dead(self, run: str, *, remove: bool = False) -> bool:
-        """Whether the process with this run name is known to be dead. With `remove`, its `.alive` file is removed if
-        so.
+        """Whether the process with this run name is known to be dead. `remove` also removes a dead process's `.alive`
+        file.
         """
         path = self._directory / f"{run}{ALIVE}"
         try:

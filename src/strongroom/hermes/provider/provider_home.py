@@ -187,8 +187,8 @@ class Grounds(NamedTuple):
 class HomeView:
     """A home at one moment. Each part is looked up on first use, and stays the same afterwards.
 
-    The view is passed down through one hook, so that functions need not look things up again. This saves 7 % of a
-    recall's CPU time at 2,000 lines. It also keeps the policy from changing during a hook.
+    The view is passed down through one hook, so that functions need not look things up again. Passing it down saves 7 %
+    of a recall's CPU time at 2,000 lines, and keeps the policy from changing during a hook.
     """
 
     def __init__(self, home: ProviderHome, policy: Policy) -> None:

@@ -70,7 +70,7 @@ def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
 
 
 def ask(view: SpeakerView, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
-    """The recalled lines for a question that did not begin a turn, for example one of a tool."""
+    """The recalled lines for a question that did not begin a turn, for example the question of a tool."""
     return search(view, words(view.speaker, query)[0], lines, again=again)
 
 

@@ -1,7 +1,7 @@
 """Tells how to repair memory: the command that helps, for each reason why memory does not work.
 
-The command differs between an embedded vault and a server. For example, `wire` makes a new cap here, and for a server
-its owner mints the cap. Each command is complete, with the paths of this home.
+The command differs between an embedded vault and a server. For an expired cap, for example, `wire` makes a new cap in
+an embedded vault, and the owner of a server mints one. Each command is complete, with the paths of this home.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESTORE = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """The commands that help if the vault is embedded, and if it is on a server."""
+    """The command that helps if the vault is embedded, and the command that helps if it is on a server."""
 
     embedded: str
     served: str

@@ -35,7 +35,7 @@ _REST_OF_WORD = re.compile(r"\S*")
 
 
 class Mask:
-    """Masks secrets in texts. It does not change after it is built, so any number of threads may use it."""
+    """Masks secrets in texts. A mask does not change after it is built, so any number of threads may use it."""
 
     def __init__(self) -> None:
         self._rules = (*_OWN, *maintained_rules(), *_NAMED)  # of two with the same match, the first gives the kind

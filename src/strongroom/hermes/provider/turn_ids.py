@@ -66,7 +66,7 @@ class Heard(msgspec.Struct, frozen=True):
     message: str
     session: str
     grounds: tuple[object, ...]
-    """Everything else that the computed values depend on. If it is equal, the values can be reused."""
+    """Everything else that the computed values depend on. With equal grounds the values can be reused."""
     said: SaidTurn
     asked: Asked
     digest: str
@@ -226,7 +226,7 @@ def turn_of(line: str) -> str:
 
 
 def turn_name(tag: bytes) -> str:
-    """The name of the turn with this tag, as it stands in ids."""
+    """The name of the turn with this tag, in the spelling of ids."""
     return turn_of(str(ULID.from_int(int.from_bytes(tag, "big") << 8 * _PART)))
 
 

@@ -18,7 +18,7 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 
 REPLY = timedelta(milliseconds=1)
-"""The time between a turn's beginning and the time that its reply is given."""
+"""A reply is dated this much later than the beginning of its turn."""
 _LONGEST = timedelta(days=1)
 """The longest duration of a turn. Lines that were written later are not searched."""
 

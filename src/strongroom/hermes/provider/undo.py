@@ -29,9 +29,12 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo, pluralize
 
 _NEAR = 600.0
-"""Maximum seconds between our time of a message and Hermes' time. Hermes stores a message when its turn ends."""
+"""Maximum difference in seconds between our time of a message and Hermes' time.
+
+Hermes stores a message when its turn ends.
+"""
 _SOON = 20.0
-"""Maximum seconds until Hermes' terminal stores a message. It does so before the model is asked."""
+"""Maximum seconds until Hermes' terminal stores a message. Hermes stores it before the model is asked."""
 _SLACK = 1.0
 _NO_TEXT = "\0"
 """The prefix of messages in Hermes' record that have more than text."""
@@ -165,7 +168,10 @@ def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
 
 
 def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
-    """The place of the first undone turn. An undo removes the newest turns, at most as many as the record has rows."""
+    """The position of the first undone turn. An undo removes the newest turns, at most one for each row of the record.
+
+    The rows are the undone turns in Hermes' own record.
+    """
     start, left = len(known), list(rows)
     for place in reversed(range(max(len(known) - len(rows), 0), len(known))):
         row = _row_of(known[place].said, _began(known[place]), left)

@@ -1,7 +1,8 @@
 """Reads Hermes' own record of undone turns, its `state.db`, in Hermes' own process.
 
-It uses Python's `sqlite3`, as Hermes does. A second copy of SQLite in one process would not know the first copy's
-locks, and would drop them when it closes the file. Another process could then rewrite the file while Hermes uses it.
+The module uses Python's `sqlite3`, as Hermes does. A second copy of SQLite in one process would not know the first
+copy's locks, and would drop them when it closes the file. Another process could then rewrite the file while Hermes uses
+it.
 """
 
 from __future__ import annotations

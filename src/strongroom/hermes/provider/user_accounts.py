@@ -162,7 +162,7 @@ def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: 
 
 
 def _is_held(names: _Names, name: str) -> bool:
-    """Whether an actor belongs to a stable id. It then stays with that person, whoever has the `user_id` now."""
+    """Whether an actor belongs to a stable id. The actor then stays with that person, whoever has the `user_id` now."""
     return any(held == name and key.startswith(f"{ALT} ") for key, held in names.items())
 
 

@@ -34,7 +34,7 @@ class Facts:
 
     @classmethod
     def told(cls, row: Mapping[str, object]) -> Facts:
-        """Build the facts from a database row, whose keys are our names."""
+        """Build the facts from a database row, whose keys are our names of the facts."""
         found = {name: _text(row.get(name)) for name in COLUMNS if name != "origin"}
         return cls(**found, user_id_alt=_other_id(_text(row.get("origin"))))
 

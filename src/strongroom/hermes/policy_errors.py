@@ -1,4 +1,4 @@
-"""Puts a policy's faults into words: which key, what is wrong with it, and what is allowed. Pure.
+"""Puts a policy's faults into words: the key, the fault, and the values that are allowed. Pure.
 
 The message never repeats the value, because a secret may have been written into the wrong line.
 """

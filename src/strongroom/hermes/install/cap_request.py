@@ -1,6 +1,6 @@
 """The step of `wire` that gives a home its cap. A local vault mints the cap; for a server, the server's owner gives it.
 
-An existing cap is kept if it covers what it should and the vault accepts it; otherwise it is replaced. A file at the
+An existing cap is kept if it has the requested scope and the vault accepts it; otherwise it is replaced. A file at the
 cap's path that is not a cap is never overwritten.
 """
 

@@ -1,4 +1,6 @@
-"""Advice for the owner: what separates an agent's tools from the memory, and what in Hermes the gate cannot protect."""
+"""Advice for the owner: how an agent's tools are kept from the memory, and which of Hermes' data the gate cannot
+protect.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Beyond:
 
 
 def beyond(config: Mapping[str, Any]) -> list[Beyond]:
-    """List what Hermes stores outside the gate. Entries that Hermes' settings already prevent are left out."""
+    """List the data that Hermes stores outside the gate. Data that Hermes' settings already prevent is left out."""
     found = []
     memory = config.get("memory")
     memory = memory if isinstance(memory, dict) else {}

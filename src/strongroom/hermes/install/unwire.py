@@ -1,6 +1,6 @@
-"""`strongroom unwire hermes`: undo what `wire` did.
+"""`strongroom unwire hermes`: undo the work of `wire`.
 
-1. Switch off the provider in config.yaml, so that Hermes stops using what is removed next.
+1. Switch off the provider in config.yaml, so that Hermes no longer uses the parts that are removed next.
 2. Remove the plugin and the cap.
 3. With `purge` only: remove the policy and the spooled turns.
 

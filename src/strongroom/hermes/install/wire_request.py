@@ -147,7 +147,7 @@ class Work:
             )
 
     def opened(self, place: str) -> Vault:
-        """The vault of this home, which is opened at the first call."""
+        """Open this home's vault at the first call, and return the open vault."""
         if self.kept is None:
             self.kept = self.vaults.open(place)
         return self.kept

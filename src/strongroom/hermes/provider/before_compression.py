@@ -146,8 +146,7 @@ def worth(
     phrases: Phrases = privacy_phrases.DEFAULT,
     is_off: bool = False,
 ) -> str:
-    """Choose what to keep of some messages: at most one line for each, within `limit` characters. Empty if nothing is
-    kept.
+    """Choose the lines to keep: at most one line for each message, within `limit` characters. Empty if nothing is kept.
 
     `is_off`: the conversation was already off the record before the first message.
     """

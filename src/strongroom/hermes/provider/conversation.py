@@ -31,7 +31,7 @@ from strongroom.model import Actor, LineId, Namespace
 from strongroom.private_files import make_directory, read_file, write_file
 
 SEEN_LIMIT = 1000
-"""Maximum number of ids that a recall leaves out: those of the lines that were shown or said last."""
+"""Maximum number of ids that a recall leaves out: the ids of the lines that were shown or said last."""
 TURNS_LIMIT = 256
 HELD = 4096
 """Maximum number of conversations in memory (RAM)."""
@@ -75,9 +75,7 @@ class ConversationState:
     summary: str = ""
     """The digest of the summaries in the conversation's history."""
     is_known: bool = False
-    """Whether the conversation is known from its beginning, to this process or from the record of an earlier
-    process.
-    """
+    """Whether the conversation is known from its beginning. An earlier process may have recorded this."""
     shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)

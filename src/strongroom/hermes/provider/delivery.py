@@ -220,7 +220,9 @@ def begin_anew(home: ProviderHome) -> None:
 
 
 def recover(session: MemorySession) -> None:
-    """Deliver what an earlier process left: complete turns, and drafts of turns during which the process ended."""
+    """Deliver the turns that an earlier process left: complete turns, and drafts of turns during which the process
+    ended.
+    """
     session.home.parts.spool.adopt()
     if session.home.parts.spool.waiting().turns:
         deliver(session)

@@ -1,4 +1,4 @@
-"""Rules made from the detectors of `detect-secrets`. Each has signs: short texts, one of which any match contains.
+"""Rules made from the detectors of `detect-secrets`. Each rule has signs: short texts, one of which is in every match.
 
 A match inside a longer word is not a secret. This module only finds secrets; `secret_mask` masks them.
 """

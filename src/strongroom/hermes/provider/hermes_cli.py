@@ -242,7 +242,7 @@ def _joined(value: Any) -> str:
 
 
 def _next(done: owner_view.HomeForgotten, stays: Sequence[str], whose: str) -> str:
-    """The text that tells a person what to do after forgetting lines."""
+    """The text that names a person's next steps after forgetting lines."""
     steps = []
     if done.left:
         steps.append(f"to forget the rest of the turn, run `hermes strongroom forget{whose} --turn {done.gone.ids[0]}`")

@@ -366,11 +366,11 @@ def bare(text: str) -> str:
 
 
 def _without_quoted(text: str) -> str:
-    """A text without recalled lines that are quoted inside a sentence. A quote is removed up to the last id in that
-    row.
+    """A text without recalled lines that stand inside a sentence.
 
-    There is one pattern for the beginning and one for the end. A single pattern would search for the end from every
-    beginning, in quadratic time.
+    In each row of the text, everything from the first recalled line to the last id is removed. There is one pattern for
+    the beginning and one for the end: a single pattern would search for the end from every beginning, in quadratic
+    time.
     """
     if not _QUOTED_END.search(text):
         return text

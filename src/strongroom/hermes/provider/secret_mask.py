@@ -328,7 +328,7 @@ def _is_password(found: re.Match[str], value: str) -> bool:
 
 
 def _is_token(found: re.Match[str], value: str) -> bool:
-    """Whether a value is a long word with a digit. A value in quotes after a sign may have other characters too."""
+    """Whether a value is a long word with a digit. A value in quotes after `=` or `:` may have other characters too."""
     is_named = found["sign"] and not found["bare"]
     return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
 

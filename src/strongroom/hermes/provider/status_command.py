@@ -28,7 +28,7 @@ _WALLS = {
 
 
 def report(home: ProviderHome) -> dict[str, Any]:
-    """The state of memory: its place, what its cap allows, how many turns wait, and which work fails."""
+    """The state of memory: its place, its cap, the number of waiting turns, and the work that fails."""
     parts, policy = home.parts, home.policy
     cap, unread = _cap(home)
     waiting = parts.spool.waiting()

@@ -157,7 +157,7 @@ def _undone_since(view: SpeakerView) -> list[Row]:
 
 
 def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
-    """Take back turns that were undone before they were reported. Returns the remaining rows of the record."""
+    """Take back turns that were undone before they were reported. Returns the other undone turns of Hermes' record."""
     left, turns = list(rows), view.session.turns
     for begun in turns.waiting():
         row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)
@@ -182,7 +182,9 @@ def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
 
 
 def _row_of(said: str, began: float, rows: list[Row]) -> Row | None:
-    """The last row that may belong to a turn: it has equal words, and was stored after the turn began."""
+    """The last undone turn in Hermes' record that may be this turn: it has equal words, and was stored after this
+    began.
+    """
     return next((row for row in reversed(rows) if row[0] == said and row[1] >= began - _SLACK), None)
 
 

@@ -1,7 +1,7 @@
 """Other places in and around a Hermes home that may hold recalled text. They are listed here, and never changed.
 
 An earlier copy (a backup, a snapshot, an export) has the recalled text that the database had at that time. Logs, dumps
-of requests and saved outputs have what Hermes wrote there. Hermes' own memory files have the agent's notes.
+of requests and saved outputs have text that Hermes wrote there. Hermes' own memory files have the agent's notes.
 """
 
 from __future__ import annotations

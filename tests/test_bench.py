@@ -180,7 +180,7 @@ def test_longmemeval_drops_abstentions_and_marks_the_turns_that_answer(
 
 
 @pytest.mark.requirement("recall-bench")
-def test_without_the_data_the_rows_stay_and_say_so(
+def test_rows_without_their_data_stay_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EVAL_DIR", str(tmp_path))

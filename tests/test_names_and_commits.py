@@ -160,11 +160,11 @@ def test_commits_since_the_base_are_checked_and_merges_are_not(history: Path) ->
     assert found == ["new: without a body", GOOD.splitlines()[0]]
 
 
-def test_of_a_history_without_the_base_the_newest_commit_is_checked(history: Path) -> None:
+def test_newest_commit_of_a_history_without_the_base_is_checked(history: Path) -> None:
     assert [one.message.strip() for one in check_commits.commits(history)] == ["new: without a body"]
 
 
-def test_of_a_shallow_clone_nothing_is_checked(history: Path, tmp_path: Path) -> None:
+def test_nothing_of_a_shallow_clone_is_checked(history: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{history}", "shallow")
     assert list(check_commits.commits(tmp_path / "shallow")) == []
 

@@ -148,7 +148,7 @@ def _race(two: tuple[Child, Child], calls: tuple[tuple[Any, ...], tuple[Any, ...
 
 
 @pytest.mark.requirement("bad-race", "put-idempotent")
-def test_of_two_processes_that_put_one_line_one_writes_and_the_other_has_a_duplicate(
+def test_one_of_two_processes_that_put_one_line_writes_and_the_other_has_a_duplicate(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     for number in range(20):
@@ -161,7 +161,7 @@ def test_of_two_processes_that_put_one_line_one_writes_and_the_other_has_a_dupli
 
 
 @pytest.mark.requirement("bad-race")
-def test_of_two_processes_that_put_other_lines_under_one_id_one_is_told(
+def test_one_of_two_processes_that_put_other_lines_under_one_id_is_told(
     two: tuple[Child, Child], vault: Vault, cap: Token
 ) -> None:
     for number in range(20):
@@ -221,7 +221,7 @@ def test_put_that_races_with_an_erasure_is_erased_or_refused(two: tuple[Child, C
 
 
 @pytest.mark.requirement("bad-race", "profile-cas")
-def test_of_two_processes_that_write_a_profile_one_is_told(two: tuple[Child, Child], vault: Vault, cap: Token) -> None:
+def test_one_of_two_processes_that_write_a_profile_is_told(two: tuple[Child, Child], vault: Vault, cap: Token) -> None:
     version = ""
     for number in range(10):
         calls = ((cap, "set_profile", f"one {number}"), (cap, "set_profile", f"other {number}"))

@@ -599,7 +599,7 @@ def test_import_killed_halfway_goes_on_when_it_is_run_again(
 
 
 @pytest.mark.requirement("archive-idempotent", "bad-race")
-def test_of_two_imports_at_once_each_line_is_written_once(
+def test_each_line_is_written_once_by_two_imports_at_once(
     tmp_path: Path, vault: Vault, cap: Token, clock: Clock, large: Path
 ) -> None:
     place = Place(tmp_path / "vault", tmp_path / "keys", clock.millis)

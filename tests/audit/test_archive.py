@@ -314,7 +314,7 @@ def _outcome(vault: Vault, directory: Path) -> int | str:
 
 
 @pytest.mark.requirement("audit-archive")
-def test_of_two_who_archive_at_once_the_slower_hears_it_in_our_own_words(
+def test_slower_of_two_archivers_at_once_hears_it_in_our_own_words(
     grown: Vault, tmp_path: Path, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one is done between this one's reading and its commit."""

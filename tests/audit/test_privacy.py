@@ -102,7 +102,7 @@ def _tag(key: bytes, *what: str) -> str:
 
 
 @pytest.mark.requirement("audit-unlinkable")
-def test_after_an_erasure_no_key_that_is_left_gives_the_actors_tags(vault: Vault, cap: Token, clock: Clock) -> None:
+def test_keys_left_after_an_erasure_do_not_give_the_actors_tags(vault: Vault, cap: Token, clock: Clock) -> None:
     vault.memory(cap).put("Trip to Chengdu", namespace="travel")
     (put,) = [entry for entry in _all(vault) if entry.op == "put"]
     locator = vault._state.slots.namespace(Actor("local/alice"), Namespace("travel"))
@@ -137,7 +137,7 @@ def test_erased_namespace_keeps_the_actors_tag_and_nothing_else_changes(vault: V
 
 
 @pytest.mark.requirement("audit-unlinkable")
-def test_after_an_erasure_no_cap_record_says_whose_a_logged_link_was(vault: Vault, cap: Token) -> None:
+def test_cap_records_left_after_an_erasure_do_not_say_whose_a_logged_link_was(vault: Vault, cap: Token) -> None:
     """Entries name link ids. A cap record that still names the actor would name all of its entries."""
     vault.memory(cap).put("Trip to Chengdu", namespace="travel")
     vault.memory(cap).list()

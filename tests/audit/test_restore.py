@@ -97,7 +97,7 @@ def test_unusable_witness_is_not_accepted_away(restored: Path, keys: FileKeys, c
 
 
 @pytest.mark.requirement("audit-restore")
-def test_where_nothing_was_rolled_back_there_is_nothing_to_accept(vault: Vault) -> None:
+def test_accepting_a_restore_without_a_rollback_is_refused(vault: Vault) -> None:
     size = vault.audit.size()
     assert reason(vault.audit.accept_restore) == "invalid_request"
     assert vault.audit.size() == size

@@ -138,7 +138,7 @@ def test_actor_outside_a_scope_is_refused_at_narrowing_and_at_verifying(claims: 
 
 @pytest.mark.requirement("cap-scope")
 @pytest.mark.parametrize("claims", [{"actor": "hermes/default/b"}, {"actor_scope": SCOPE}, {"actor_scope": "hermes/"}])
-def test_once_an_actor_is_named_no_later_link_changes_it(claims: dict[str, Any]) -> None:
+def test_actor_that_is_named_is_not_changed_by_a_later_link(claims: dict[str, Any]) -> None:
     start: dict[str, Any] = {"actor": None, "actor_scope": SCOPE}
     assert reason(joined(chain(start, {"actor": "hermes/default/a"}, claims))) == "cap_malformed"
     assert reason(joined(chain({"actor": "hermes/default/a"}, claims))) == "cap_malformed"

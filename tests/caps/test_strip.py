@@ -37,7 +37,7 @@ def test_every_way_of_dropping_links_is_refused(delegable: bool) -> None:
 
 
 @pytest.mark.requirement("cap-strip")
-def test_with_the_parents_own_seed_the_parent_verifies_so_the_seed_is_what_was_missing() -> None:
+def test_parent_verifies_with_its_own_seed_so_the_seed_was_missing() -> None:
     links = chain({}, *NARROWINGS, delegable=True)
     for count in PLACES:
         stripped = joined(links[: count + 1], HOLDERS[count])

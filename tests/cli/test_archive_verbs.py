@@ -61,7 +61,7 @@ def saved(home: Path, *lines: archive.ArchivedLine, passphrase: str = PASSPHRASE
 
 
 @pytest.mark.requirement("cli-archive")
-def test_without_a_passphrase_nothing_is_written_unless_plaintext_is_understood(cli: Cli, vault: None) -> None:
+def test_export_without_a_passphrase_writes_nothing_unless_plaintext_is_understood(cli: Cli, vault: None) -> None:
     cli("put", "a trip", "-n", "travel")
     done = cli("export", "lines.jsonl", "--json")
     assert (done.code, done.reason) == (7, "key_unavailable")

@@ -287,7 +287,7 @@ def test_whether_recalls_are_compiled_is_said(cli: Cli, vault: None, monkeypatch
     assert "not compiled" in check_of(cli("doctor", "--json"), "engine")["message"]
 
 
-def test_without_any_vault_the_first_fail_says_how_to_make_one(cli: Cli, home: Path) -> None:
+def test_first_fail_without_any_vault_says_how_to_make_one(cli: Cli, home: Path) -> None:
     done = cli("doctor", "--json")
     assert done.code == 7
     assert "strongroom init" in check_of(done, "vault")["hint"]

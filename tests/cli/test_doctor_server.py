@@ -186,7 +186,7 @@ def test_another_version_is_a_warning(cli: Cli, server: Server, monkeypatch: pyt
 
 
 @pytest.mark.requirement("cli-doctor-server", "cli-extras")
-def test_without_what_asks_a_server_only_that_fails(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_is_not_installed_is_the_only_fail(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed_extras, "is_installed", lambda _: False)
     found = first_fail(cli("doctor", "--url", "http://127.0.0.1:9", "--json"))
     assert (found["name"], found["hint"]) == ("client", installed_extras.install("client"))

@@ -48,7 +48,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.requirement("fleet-cli-extra")
-def test_without_the_extra_every_command_says_how_to_get_it(cli: Cli, bare: None, home: Path, words: list[str]) -> None:
+def test_every_command_without_the_extra_says_how_to_get_it(cli: Cli, bare: None, home: Path, words: list[str]) -> None:
     done = cli(*words, "--json")
     assert (done.code, done.reason) == (2, "invalid_request")
     assert installed_extras.install("s3") in done.error["hint"]
@@ -56,7 +56,7 @@ def test_without_the_extra_every_command_says_how_to_get_it(cli: Cli, bare: None
 
 
 @pytest.mark.requirement("fleet-cli-extra")
-def test_without_the_extra_doctor_fails_with_it_and_skips_the_rest(cli: Cli, bare: None) -> None:
+def test_doctor_without_the_extra_fails_with_it_and_skips_the_rest(cli: Cli, bare: None) -> None:
     done = cli("doctor", "--store", PLACE, "--json")
     assert done.code == 7
     found = states(done)

@@ -70,7 +70,7 @@ def test_doctor_of_a_bucket_opens_the_vault_and_looks_at_the_witness_and_writes_
 
 
 @pytest.mark.requirement("audit-unseen", "fleet-doctor")
-def test_without_a_witness_verify_and_doctor_end_as_on_a_file_and_the_hint_mends_it(cli: Cli, bucket: Timed) -> None:
+def test_verify_and_doctor_without_a_witness_end_as_on_a_file_and_the_hint_mends_it(cli: Cli, bucket: Timed) -> None:
     witness().unlink()
     for _ in range(2):
         done = cli("audit", "verify", "--json")

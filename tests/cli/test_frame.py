@@ -101,7 +101,7 @@ def test_json_after_two_dashes_is_text_and_not_an_option(cli: Cli) -> None:
     assert done.err.startswith("strongroom: error: ")
 
 
-def test_without_a_verb_the_help_is_shown_as_an_error(cli: Cli) -> None:
+def test_command_without_a_verb_shows_the_help_as_an_error(cli: Cli) -> None:
     done = cli()
     assert done.code == 2
     assert done.out == ""

@@ -27,7 +27,7 @@ Work = Callable[[Client], Awaitable[None]]
 
 
 @pytest.mark.requirement("cli-mcp", "cli-denials")
-def test_without_a_cap_an_agent_gets_nothing_and_not_the_owners_own(
+def test_agent_without_a_cap_gets_nothing_and_not_the_owners_own(
     process: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for more in ([], ["--url", "http://127.0.0.1:9"], ["--url", "http://127.0.0.1:9", "--as-owner"]):

@@ -102,7 +102,7 @@ def test_home_without_history_is_skipped(vault: None, cli: Cli, home: Path) -> N
 
 
 @pytest.mark.requirement("hermes-scrub-bytes")
-def test_after_a_forget_the_recalled_text_is_gone_and_what_is_alive_stays(
+def test_recalled_text_is_gone_after_a_forget_and_living_lines_stay(
     wired: Path, cli: Cli, lines: dict[str, LineId]
 ) -> None:
     forget(lines[MARK])

@@ -118,7 +118,7 @@ def test_options_that_make_no_sense_are_refused(cli: Cli, vault: None, words: li
 
 
 @pytest.mark.requirement("cli-serve")
-def test_without_a_vault_or_with_a_server_named_nothing_is_served(
+def test_serve_without_a_vault_or_with_a_server_named_is_refused(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("serve", "--json").reason == "vault_missing"
@@ -149,9 +149,7 @@ def test_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: Pat
     ],
     ids=["no directory", "a file", "long", "no address"],
 )
-def test_where_nothing_can_listen_the_hint_says_why(
-    cli: Cli, vault: None, home: Path, words: list[str], hint: str
-) -> None:
+def test_hint_says_why_nothing_can_listen(cli: Cli, vault: None, home: Path, words: list[str], hint: str) -> None:
     (home / "file").touch()
     told = json.loads(cli("serve", *words, "--json").err.splitlines()[0])
     assert told["reason"] == "server_unavailable"
@@ -162,7 +160,7 @@ def test_where_nothing_can_listen_the_hint_says_why(
 @pytest.mark.parametrize(
     "place", [ListenPlace(unix=Path("there/socket")), ListenPlace(port=80)], ids=["socket", "port"]
 )
-def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
+def test_hint_about_a_place_that_may_not_be_listened_on_does_not_blame_another_server(
     monkeypatch: pytest.MonkeyPatch, place: ListenPlace
 ) -> None:
     def refuse(*_: object) -> None:
@@ -219,7 +217,7 @@ def test_missing_package_is_named_with_how_to_get_it(caps: Caps, module: str, wo
 
 
 @pytest.mark.requirement("cli-extras", "cli-doctor-server")
-def test_without_httpx_doctor_names_what_to_install_and_skips_what_needs_it(home: Path) -> None:
+def test_doctor_without_httpx_names_what_to_install_and_skips_what_needs_it(home: Path) -> None:
     done = without("httpx", words=["doctor", "--url", "http://127.0.0.1:9", "--json"])
     assert (done.code, done.err) == (7, "")
     states = {check["name"]: check["state"] for check in done.json["checks"]}
@@ -231,7 +229,7 @@ def test_without_httpx_doctor_names_what_to_install_and_skips_what_needs_it(home
 
 
 @pytest.mark.requirement("cli-extras")
-def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault: None) -> None:
+def test_command_line_works_without_any_extra(home: Path, vault: None) -> None:
     every = sorted({name for modules in installed_extras.MODULES.values() for name in modules})
     told = without(*every, words=["--help"])
     assert told.code == 0
@@ -306,7 +304,7 @@ def test_server_for_everybody_that_has_no_name_says_so(
 
 
 @pytest.mark.requirement("cli-extras")
-def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
+def test_server_without_the_parts_for_mcp_serves_the_rest_and_a_note_says_so(
     cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed_extras, "is_installed", lambda extra: extra != "mcp")
@@ -334,7 +332,7 @@ def test_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, hom
 
 
 @pytest.mark.requirement("cli-serve")
-def test_without_a_terminal_stderr_holds_json_alone_which_says_where(home: Path, vault: None) -> None:
+def test_stderr_without_a_terminal_holds_json_alone_which_says_where(home: Path, vault: None) -> None:
     command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True) as running:
         assert running.stderr is not None

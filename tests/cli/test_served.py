@@ -88,7 +88,7 @@ def far(cli: Cli, server: Server, caps: Caps) -> Cli:
     ],
     ids=" ".join,
 )
-def test_without_a_cap_no_server_is_asked_and_the_owners_own_is_not_used(
+def test_server_is_not_asked_without_a_cap_and_the_owners_own_is_not_used(
     cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     done = cli(*words, "--url", NOWHERE, "--json")

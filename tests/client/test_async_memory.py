@@ -91,7 +91,7 @@ def test_async_memory_has_each_method_of_memory_with_the_same_signature() -> Non
             assert twin.__doc__ == method.__doc__
 
 
-def test_with_another_cap_it_is_another_memory_to_be_awaited(vault: Vault, cap: Token) -> None:
+def test_async_memory_with_another_cap_is_another_async_memory(vault: Vault, cap: Token) -> None:
     travel = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"])
     later = assert_type(AsyncMemory(vault.memory(cap)).with_cap(travel), AsyncMemory)
     assert asyncio.run(later.put("x")).namespace == "travel"

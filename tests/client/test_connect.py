@@ -42,7 +42,7 @@ def test_importing_strongroom_loads_neither_httpx_nor_asyncio() -> None:
 
 
 @pytest.mark.requirement("client-light")
-def test_without_httpx_connecting_says_what_to_install() -> None:
+def test_connecting_without_httpx_says_what_to_install() -> None:
     told = _python(
         "import sys; sys.modules['httpx'] = None\n"
         "import strongroom\n"

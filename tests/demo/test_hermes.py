@@ -130,7 +130,7 @@ def test_story_is_told_embedded_and_over_http_and_the_wall_is_tried_both_ways() 
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict")
-def test_without_hermes_its_steps_are_skipped_by_name_and_fail_where_it_is_required(
+def test_steps_of_hermes_without_it_are_skipped_by_name_and_fail_where_it_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hermes_home, "find_spec", lambda _: None)
@@ -419,9 +419,7 @@ def test_wall_counts_only_if_what_runs_there_is_refused_for_want_of_a_right(
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict")
-def test_where_no_wall_stands_tools_that_failed_would_fail_the_step(
-    place: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tools_that_failed_without_a_wall_would_fail_the_step(place: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     home = place.homes[EMBEDDED] = FakeHome(place, {}, [])
     (home.keeper / "issuer.key").touch()
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -485,7 +483,7 @@ def test_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("demo-hermes")
-def test_in_the_real_hermes_every_step_is_green(tmp_path: Path) -> None:
+def test_every_step_in_the_real_hermes_is_green(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "demo", "--json", "--require-extras", "--hermes", str(PYTHON)],
         cwd=tmp_path,

@@ -326,7 +326,7 @@ def test_people_are_told_where_the_files_are_kept_however_it_ends(
 
 
 @pytest.mark.requirement("demo-apart")
-def test_its_processes_get_nothing_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_the_demo_get_nothing_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STRONGROOM_VAULT", "STRONGROOM_CAP", "STRONGROOM_ROOT_KEY", "XDG_DATA_HOME", "HOME", "SECRET"):
         monkeypatch.setenv(name, "/the/users/own")
     given = Stage(tmp_path, date(2026, 1, 1)).environment()
@@ -406,7 +406,7 @@ def test_server_is_shown_over_http_over_mcp_and_from_another_user() -> None:
     ("missing", "extra", "story"),
     [("server", "server", SERVED + TOOLS + APART), ("client", "server", SERVED + TOOLS + APART), ("mcp", "mcp", TOOLS)],
 )
-def test_without_an_extra_its_steps_are_skipped_by_name_and_fail_where_it_is_required(
+def test_steps_of_an_extra_without_it_are_skipped_by_name_and_fail_where_it_is_required(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, story: list[Step[Stage]]
 ) -> None:
     monkeypatch.setattr(installed_extras, "is_installed", lambda name: name != missing)
@@ -424,7 +424,7 @@ def test_without_an_extra_its_steps_are_skipped_by_name_and_fail_where_it_is_req
 
 @pytest.mark.requirement("demo-served", "demo-strict")
 @pytest.mark.parametrize(("user", "mode", "reason"), [(1000, 0o755, "not_root"), (0, 0o700, "tmp_is_private")])
-def test_where_there_can_be_no_other_user_the_steps_are_skipped_by_name(
+def test_steps_that_need_another_user_are_skipped_by_name_if_there_can_be_none(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, user: int, mode: int, reason: str
 ) -> None:
     scratch.chmod(mode)
@@ -462,7 +462,7 @@ def test_server_that_admits_what_it_must_refuse_fails_its_steps(
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
 @pytest.mark.parametrize("options", [(), ("--require-extras",)])
-def test_without_a_bucket_the_fleet_is_skipped_by_name(
+def test_fleet_without_a_bucket_is_skipped_by_name(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     played(monkeypatch, FLEET)
@@ -473,7 +473,7 @@ def test_without_a_bucket_the_fleet_is_skipped_by_name(
 
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
-def test_with_a_bucket_and_without_its_extra_the_fleet_is_skipped_by_name_and_fails_where_it_is_required(
+def test_fleet_with_a_bucket_but_no_extra_is_skipped_by_name_and_fails_where_it_is_required(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed_extras, "is_installed", lambda name: name != "s3")
@@ -691,7 +691,7 @@ def test_every_step_has_a_name_of_its_own_and_a_sentence() -> None:
     assert all(step.sentence.endswith(".") for step in STEPS)
 
 
-def test_without_a_terminal_there_are_no_colours(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_absent_without_a_terminal(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, steps(passes, breaks, skips_as_allowed))
     assert "\x1b" not in run_demo().out
     assert "\x1b[32mok" in next(iter(command._lines(StepOutcome(1, "a", OK, ""))))

@@ -117,7 +117,7 @@ def test_rollback_to_a_state_after_the_last_checkpoint_is_not_found(
 
 
 @pytest.mark.requirement("audit-unseen")
-def test_without_the_witness_file_a_rollback_is_not_found_and_not_ruled_out(
+def test_rollback_without_the_witness_file_is_not_found_and_not_ruled_out(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     assert vault.scrub()

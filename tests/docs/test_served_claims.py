@@ -36,7 +36,7 @@ def test_recorded_put_without_ids_writes_a_second_line_and_one_with_ids_does_not
 
 
 @pytest.mark.requirement("docs-threats")
-def test_behind_a_proxy_that_nobody_named_everybody_sees_the_metrics(vault: Vault) -> None:
+def test_metrics_are_seen_by_everybody_behind_a_proxy_that_nobody_named(vault: Vault) -> None:
     with served(vault, unix=False) as url:
         seen = httpx.get(f"{url}/metrics", headers={"X-Forwarded-For": "192.0.2.1"}, trust_env=False)
     assert seen.status_code == 200, "then the threat model promises too little"

@@ -325,7 +325,7 @@ def test_lines_that_are_not_wanted_are_a_frozen_set(without: Any) -> None:
     _are_free(*columns)
 
 
-def test_of_no_lines_nothing_is_returned() -> None:
+def test_best_of_no_lines_is_empty() -> None:
     assert _best(_columns(), _occurs(0, 1, 2), k=0) == []
 
 

@@ -161,7 +161,7 @@ def test_k_bounds_the_answer_and_changes_no_score(query: str) -> None:
         assert answer(query, index, k=k) == whole[:k]
 
 
-def test_with_more_asked_for_than_matches_only_matches_are_returned() -> None:
+def test_only_matches_are_returned_if_more_are_asked_for() -> None:
     index = filled([line(1, "boat"), line(2, "lamp"), line(3, "boat boat")])
     assert set(texts("boat", index, k=20)) == {"boat", "boat boat"}
 
@@ -175,7 +175,7 @@ def test_very_objects_that_were_added_are_returned() -> None:
 
 
 @pytest.mark.parametrize("query", ["unheard of", "", "?!", "ยังไม่มี", "🎈"])
-def test_where_nothing_matches_the_newest_lines_come_first_in_a_total_order(query: str) -> None:
+def test_newest_lines_come_first_in_a_total_order_if_nothing_matches(query: str) -> None:
     at = NOON - timedelta(days=1)
     lines = [
         line(1, "boat", time=NOON, namespace="travel"),
@@ -222,7 +222,7 @@ def _crowd(count: int, chance: Random) -> list[Line]:
 
 
 @pytest.mark.requirement("recall-order")
-def test_among_more_lines_than_are_looked_at_the_answer_does_not_depend_on_arrival() -> None:
+def test_answer_among_more_lines_than_are_looked_at_does_not_depend_on_arrival() -> None:
     chance = Random(7)
     lines = _crowd(term_weights.ENOUGH + 300, chance)
     expected = [answer(query, filled(lines)) for query in _COMMON]
@@ -290,7 +290,7 @@ def test_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatch:
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_where_most_lines_hold_every_word_all_of_them_count() -> None:
+def test_all_words_count_if_most_lines_hold_every_word() -> None:
     texts = ["alpha"] * 100 + ["beta"] * 100 + ["alpha beta"] * 200
     lines = [line(number, f"{text} x{number}") for number, text in enumerate(texts)]
     found = {one.id for one in answer("alpha beta", filled(lines), k=150)}
@@ -383,7 +383,7 @@ def test_lines_that_were_left_out_take_nobodys_place(seed: int) -> None:
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_found() -> None:
+def test_lines_with_the_common_words_are_found_if_no_other_line_holds_the_rare_word() -> None:
     talk = [line(number, "the Falcon budget") for number in range(term_weights.SURELY)]
     older = [line(1000 + number, "a budget for the garden", time=NOON - timedelta(days=400)) for number in range(3)]
     crowd = [line(2000 + number, "rain" if number % 3 else "budget and paint") for number in range(900)]
@@ -395,7 +395,7 @@ def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_fo
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_among_lines_that_have_to_do_with_the_same_day_alike_the_newest_come_first(seed: int) -> None:
+def test_newest_of_lines_about_the_same_day_come_first(seed: int) -> None:
     """What a day is worth does not depend on a line's length, not even in its last digits."""
     chance = Random(seed)
     yesterday = NOON - timedelta(days=1)

@@ -93,7 +93,7 @@ def test_lines_that_are_not_wanted_make_room_and_change_no_score(query: str) -> 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.requirement("recall-without")
-def test_where_every_line_that_matches_is_not_wanted_nothing_else_takes_its_place() -> None:
+def test_lines_that_do_not_match_never_replace_unwanted_matches() -> None:
     """The newest lines answer a question that nothing has to do with, not one whose answers are known already."""
     index = filled([line(1, "boat"), line(2, "lamp"), line(3, "rope")])
     unwanted = frozenset([line(1, "boat").id])

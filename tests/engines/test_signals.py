@@ -247,7 +247,7 @@ def test_line_written_on_the_days_asked_for_goes_first() -> None:
     assert _pair("dentist yesterday", better, worse) > term_weights.WRITTEN_THEN * signals.DATE
 
 
-def test_to_speak_of_a_day_counts_more_than_to_be_written_then() -> None:
+def test_speaking_of_a_day_counts_more_than_being_written_then() -> None:
     speaks = line(1, "dentist on 2026-05-19", time=datetime(2026, 4, 1, tzinfo=UTC))
     written = line(2, "dentist on 2026-01-19", time=NOON - timedelta(days=1))
     assert 0 < term_weights.WRITTEN_THEN < 1

@@ -13,7 +13,7 @@ from tests.engines.tools import line
 
 
 @pytest.mark.requirement("recall-pruning")
-def test_of_a_very_long_query_only_the_rarest_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_rarest_words_of_a_very_long_query_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "MOST_WORDS", 3)
 
     index = LexicalIndex()

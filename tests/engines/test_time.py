@@ -204,7 +204,7 @@ def test_same_moment_in_another_zone_may_be_another_day() -> None:
     assert texts("today", index, k=1, now=moment) != texts("today", index, k=1, now=moment.astimezone(UTC))
 
 
-def test_of_many_lines_written_on_a_day_the_newest_count_and_those_that_hold_a_word(
+def test_newest_of_many_lines_written_on_a_day_count_and_those_that_hold_a_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(term_weights, "THEN", 3)

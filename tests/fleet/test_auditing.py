@@ -88,7 +88,7 @@ def flaws(vault: Vault) -> set[Flaw]:
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_without_its_log_a_worker_in_the_roster_is_missed(worker: Open, bucket: MemoryBucket) -> None:
+def test_worker_in_the_roster_without_its_log_is_missed(worker: Open, bucket: MemoryBucket) -> None:
     first, second = worker(), worker()
     put(first, "one")
     put(second, "two")
@@ -162,7 +162,7 @@ def test_shown_entry_says_which_worker_wrote_it(worker: Open) -> None:
     assert len({one.worker[-6:] for one in shown}) == 2
 
 
-def test_for_the_newest_entries_every_part_of_a_log_is_read_once(
+def test_every_part_of_a_log_is_read_once_for_the_newest_entries(
     worker: Open, bucket: MemoryBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault = worker()
@@ -215,7 +215,7 @@ def test_erased_actor_that_is_put_back_whole_is_found(worker: Open, bucket: Memo
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_after_an_erasure_that_failed_a_lines_absence_is_still_found(
+def test_absence_of_a_line_is_still_found_after_an_erasure_that_failed(
     worker: Open, bucket: MemoryBucket, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault = worker()

@@ -123,7 +123,7 @@ def test_recall_of_a_worker_follows_the_documents_of_another(opens: Opens, cap: 
 
 @pytest.mark.requirement("documents-cas")
 @pytest.mark.parametrize("is_new", [True, False])
-def test_of_many_writers_at_once_one_wins(opens: Opens, cap: Token, *, is_new: bool) -> None:
+def test_one_of_many_writers_at_once_wins(opens: Opens, cap: Token, *, is_new: bool) -> None:
     memories = [opens().memory(cap) for _ in range(4)]
     version = "" if is_new else write(memories[0]).version
 

@@ -132,7 +132,7 @@ def test_simulated_fleets_pack_lines_and_lose_workers_and_answers() -> None:
 
 
 @pytest.mark.requirement("fleet-simulation-finds")
-def test_for_each_rule_there_is_a_fault_that_breaks_it() -> None:
+def test_each_rule_is_broken_by_a_fault() -> None:
     assert {fault.breaks for fault in PLANTED.values()} == set(Rule)
 
 

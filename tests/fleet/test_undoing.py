@@ -473,7 +473,7 @@ def _undo_with_the_log(scene: Scene, before: Mapping[str, bytes]) -> None:
 
 @pytest.mark.requirement("fleet-tampering")
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_undone_with_the_end_of_a_killed_workers_log_is_named_if_a_verification_saw_it(
+def test_operation_undone_with_the_end_of_a_killed_workers_log_is_named_if_a_verification_saw_it(
     scene: Scene, what: str
 ) -> None:
     worker, before = _done_with_all_before(scene, what)
@@ -485,7 +485,7 @@ def test_what_was_undone_with_the_end_of_a_killed_workers_log_is_named_if_a_veri
 
 @pytest.mark.requirement("fleet-tampering")
 @pytest.mark.parametrize("what", ACTS)
-def test_what_was_undone_with_the_end_of_a_log_is_named_once_its_worker_writes_again(scene: Scene, what: str) -> None:
+def test_operation_undone_with_the_end_of_a_log_is_named_once_its_worker_writes_again(scene: Scene, what: str) -> None:
     worker, before = _done_with_all_before(scene, what)
     _undo_with_the_log(scene, before)
     worker.vault.mint(actor="local/bob", ops=OPS, namespaces=["travel"], ttl=600)
@@ -493,7 +493,7 @@ def test_what_was_undone_with_the_end_of_a_log_is_named_once_its_worker_writes_a
 
 
 @pytest.mark.requirement("fleet-tampering")
-def test_what_was_undone_with_the_end_of_a_killed_workers_log_that_nobody_saw_is_not_found(scene: Scene) -> None:
+def test_operation_undone_with_the_end_of_a_killed_workers_log_that_nobody_saw_is_not_found(scene: Scene) -> None:
     worker, before = _done_with_all_before(scene, "forget")
     worker.cut_off()
     _undo_with_the_log(scene, before)

@@ -104,7 +104,7 @@ def test_second_session_recalls_what_the_built_in_memory_mirrored(talk: Talk) ->
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_its_tool_calls_are_routed_to_it_and_answered(talk: Talk) -> None:
+def test_tool_calls_of_holographic_are_routed_to_it_and_answered(talk: Talk) -> None:
     (result,) = [one["content"] for one in talk.first.requests[1]["messages"] if one["role"] == "tool"]
     assert json.loads(result) == {"fact_id": 1, "status": "added"}
     assert talk.first.said["replies"] == ["Filed.", "Learned."]
@@ -117,7 +117,7 @@ def test_model_is_offered_its_tools_beside_the_built_in_one(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("hermes-holographic-two-sessions")
-def test_its_block_is_in_the_system_prompt_and_counts_what_the_first_session_left(talk: Talk) -> None:
+def test_block_of_holographic_is_in_the_system_prompt_and_counts_what_the_first_session_left(talk: Talk) -> None:
     assert "Empty fact store" in talk.first.requests[0]["messages"][0]["content"]
     assert "Active. 2 facts stored" in talk.second.requests[0]["messages"][0]["content"]
 
@@ -135,7 +135,7 @@ def test_holographic_is_the_installed_file_and_the_host_has_no_complaint(talk: T
         assert session.said["complaints"] == []
 
 
-def test_without_hermes_the_tests_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_without_hermes_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = homes.make(tmp_path / "home", model_url="http://127.0.0.1:1/v1")
     monkeypatch.setattr(homes, "PYTHON", tmp_path / "nowhere")
     with pytest.raises(AssertionError, match=r"make \.venv-hermes"):

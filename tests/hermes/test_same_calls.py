@@ -88,20 +88,20 @@ def test_difference_in_calls_arguments_and_threads_is_found() -> None:
     assert compare.differences(one, {"turn": []}) == {("calls at turn", "prefetch", "")}
 
 
-def test_both_hand_the_model_what_the_provider_recalled_and_its_block(hermes: Run, host: Run) -> None:
+def test_hermes_and_host_hand_the_model_the_recalled_text_and_the_providers_block(hermes: Run, host: Run) -> None:
     for run in (hermes, host):
         first = run.requests[0]
         assert "The logged recollection." in last_user_text(first)
         assert "# Logged memory" in first["messages"][0]["content"]
 
 
-def test_both_hand_the_remark_before_compression_to_the_summary(hermes: Run, host: Run) -> None:
+def test_hermes_and_host_hand_the_remark_before_compression_to_the_summary(hermes: Run, host: Run) -> None:
     for run in (hermes, host):
         (summary,) = [one for one in run.requests if "The logged remark." in last_user_text(one)]
         assert not summary.get("tools")
 
 
-def test_both_show_the_built_in_memory_as_it_is_in_the_prompt_after_new(hermes: Run, host: Run) -> None:
+def test_hermes_and_host_show_the_built_in_memory_as_it_is_in_the_prompt_after_new(hermes: Run, host: Run) -> None:
     for run in (hermes, host):
         first, last = run.requests[0], run.requests[-1]
         assert script.KEPT not in first["messages"][0]["content"]

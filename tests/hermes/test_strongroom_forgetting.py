@@ -187,7 +187,7 @@ def test_request_to_forget_in_each_language_is_not_kept_and_takes_the_whole_turn
 
 
 @pytest.mark.requirement("hermes-turn-whole", "hermes-gateway-undo", "hermes-cli-owner")
-def test_in_a_chat_an_undo_and_the_owners_command_take_the_whole_turn(tmp_path: Path) -> None:
+def test_undo_in_a_chat_and_the_owners_command_take_the_whole_turn(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, *TOOLS, settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:
@@ -211,7 +211,7 @@ def test_in_a_chat_an_undo_and_the_owners_command_take_the_whole_turn(tmp_path: 
 
 
 @pytest.mark.requirement("hermes-recall-once")
-def test_after_a_restart_of_the_gateway_nothing_is_shown_again_in_a_conversation_that_goes_on(tmp_path: Path) -> None:
+def test_nothing_is_shown_again_in_a_conversation_that_goes_on_after_a_gateway_restart(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
         home.show_more()

@@ -100,7 +100,7 @@ def test_owner_s_phone_and_terminal_are_one_person_and_a_stranger_with_the_same_
 
 
 @pytest.mark.requirement("hermes-api-keys")
-def test_without_a_session_key_nothing_is_recalled_or_kept_and_two_keys_are_two_memories(tmp_path: Path) -> None:
+def test_requests_without_a_session_key_recall_and_keep_nothing_and_two_keys_are_two_memories(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_api.SERVER])
         with rig_api.start(home.rig) as server:

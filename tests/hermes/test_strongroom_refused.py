@@ -69,7 +69,7 @@ def test_revoked_cap_recalls_nothing_warns_once_and_what_was_said_waits_until_it
 
 
 @pytest.mark.requirement("hermes-server-down")
-def test_with_the_server_down_turns_wait_sealed_and_are_delivered_in_order_by_the_next_process(tmp_path: Path) -> None:
+def test_turns_wait_sealed_while_the_server_is_down_and_the_next_process_delivers_them_in_order(tmp_path: Path) -> None:
     with Model() as model, served(tmp_path / "home", model) as home:
         assert home.server is not None
         words = ("magnolia", "nasturtium", "oxlip")

@@ -292,7 +292,7 @@ def test_agent_that_leaves_open_whose_notes_it_is_for_is_refused(
 
 
 @pytest.mark.requirement("context-whose-notes")
-def test_in_a_private_chat_the_person_must_be_said_too(tmp_path: Path) -> None:
+def test_person_must_be_said_too_in_a_private_chat(tmp_path: Path) -> None:
     with hosted(tmp_path) as host:
         with pytest.raises(IdentityIncomplete):
             host.manager(session(context=AgentContext.FLUSH, **PERSON | {"user_id": ""}))

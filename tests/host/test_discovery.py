@@ -517,7 +517,7 @@ def test_entry_point_that_gives_a_class_says_so(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.requirement("discovery-says-why")
-def test_without_hermes_a_missing_name_of_it_comes_with_those_that_are_supplied(home: Path) -> None:
+def test_missing_name_of_hermes_comes_with_those_that_are_supplied(home: Path) -> None:
     _plugin(home, "# MemoryProvider\nfrom agent.model_metadata import x\n")
     reason = _reason("notes", home)
     assert "agent.model_metadata" in reason
@@ -642,9 +642,7 @@ def test_manifest_that_makes_no_sense_says_so_and_the_plugin_loads(home: Path, t
     assert discovery.load("notes", home)().name == "notes"
 
 
-def test_without_pyyaml_the_manifest_is_unread_and_the_plugin_loads(
-    monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
+def test_plugin_loads_without_pyyaml_and_its_manifest_is_unread(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     _plugin(home, plugin_yaml="description: keeps notes\n")
     monkeypatch.setitem(sys.modules, "yaml", None)
     (one,) = discovery.find_plugins(home)

@@ -54,7 +54,7 @@ def hand_over(home: Path, *, into: str = "") -> tuple[str, ...]:
 
 
 @pytest.mark.requirement("migrate-per-session-skipped")
-def test_under_per_session_nothing_is_read_and_nothing_is_marked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_under_per_session_reads_nothing_and_marks_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any) -> str:
         raise AssertionError("a file was read")
 
@@ -168,7 +168,7 @@ def test_marker_that_cannot_be_written_is_said_and_the_files_come_again(
 
 @pytest.mark.requirement("migrate-per-session-skipped")
 @pytest.mark.parametrize("strategy", [Strategy.PER_DIRECTORY, Strategy.PER_REPO, Strategy.GLOBAL])
-def test_under_the_other_strategies_the_files_are_handed_over_whole(home: Path, strategy: Strategy) -> None:
+def test_files_are_handed_over_whole_under_the_other_strategies(home: Path, strategy: Strategy) -> None:
     provider = Provider()
     names = migrate_memory_files(home, SessionSettings(strategy), provider)
     assert names == ("memories/MEMORY.md", "memories/USER.md", "SOUL.md")
@@ -237,7 +237,7 @@ def test_each_place_gets_the_files_once(home: Path) -> None:
     assert hand_over(home, into="notes/garden") == hand_over(home, into="notes/kitchen") == ()
 
 
-def test_after_an_error_of_the_provider_everything_comes_again(home: Path) -> None:
+def test_everything_comes_again_after_an_error_of_the_provider(home: Path) -> None:
     broken = Provider(refused="SOUL.md")
     with pytest.raises(ConnectionError):
         migrate_memory_files(home, BY_DIRECTORY, broken)

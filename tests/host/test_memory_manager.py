@@ -374,9 +374,7 @@ def test_only_the_messages_of_the_turn_are_journalled_and_all_are_told(tmp_path:
 
 
 @pytest.mark.parametrize(("rewound", "reset"), [(True, False), (False, True)], ids=["rewound", "reset"])
-def test_after_turns_are_taken_back_the_next_one_is_journalled_whole(
-    tmp_path: Path, rewound: bool, reset: bool
-) -> None:
+def test_turn_after_turns_that_were_taken_back_is_journalled_whole(tmp_path: Path, rewound: bool, reset: bool) -> None:
     with hosted(tmp_path, lambda: _Once(tmp_path / "file", "recorder")) as host:
         memory = host.manager(session())
         memory.sync_turn("first", "answer", [{"content": str(number)} for number in range(6)])

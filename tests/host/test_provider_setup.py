@@ -263,7 +263,7 @@ def test_empty_answer_is_left_out(home: Path) -> None:
     assert provider.saved == {"b": "x"}
 
 
-def test_where_to_get_a_key_is_said(home: Path) -> None:
+def test_place_to_get_a_key_is_said(home: Path) -> None:
     asked = Asked(Key="k")
     _set_up(home, Provider({**KEY, "description": "Key of notes", "url": "https://notes.example"}), asked)
     assert asked.texts == ["Key of notes (https://notes.example)"]

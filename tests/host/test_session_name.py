@@ -128,13 +128,13 @@ def test_chat_keeps_its_name_when_the_session_id_changes() -> None:
 
 
 @pytest.mark.requirement("session-cli-unchanged")
-def test_without_title_and_gateway_key_per_session_gives_the_session_id_itself() -> None:
+def test_per_session_gives_the_session_id_itself_without_title_and_gateway_key() -> None:
     named = resolve_session(SessionSettings(Strategy.PER_SESSION), session_id=SESSION, directory=HERE, repository=ROOT)
     assert named == SESSION
 
 
 @pytest.mark.requirement("session-cli-unchanged")
-def test_without_title_and_gateway_key_the_default_is_the_directory_whatever_the_session() -> None:
+def test_default_without_title_and_gateway_key_is_the_directory_whatever_the_session() -> None:
     first, second = (resolve_session(SessionSettings(), session_id=one, directory=HERE) for one in ("one", "two"))
     assert first == second
     assert re.fullmatch("garden--[0-9a-f]{16}", first)
@@ -206,13 +206,13 @@ def test_gateway_key_and_a_session_id_stay_plain_behind_a_plain_peer() -> None:
 
 
 @pytest.mark.parametrize("peer", ["Eri", "eri-b", "用户", "e" * 33, "eri--x", "-"])
-def test_behind_any_other_peer_the_name_has_a_hash(peer: str) -> None:
+def test_name_behind_any_other_peer_has_a_hash(peer: str) -> None:
     named = key_name(KEY, SessionSettings(peer_prefix=True, peer_name=peer))
     assert re.search("--[0-9a-f]{16}$", named)
     assert NAME.fullmatch(named)
 
 
-def test_without_a_peer_name_or_with_the_prefix_off_there_is_no_prefix() -> None:
+def test_prefix_is_absent_without_a_peer_name_or_if_it_is_off() -> None:
     names = {key_name(KEY, one) for one in (SessionSettings(peer_prefix=True), SessionSettings(peer_name="eri"))}
     assert names == {key_name(KEY)}
 

@@ -929,7 +929,7 @@ def test_errors_of_the_journal_never_hold_a_text(place: Path, monkeypatch: pytes
 
 
 @pytest.mark.requirement("host-sync-durable")
-def test_after_a_sync_that_failed_nothing_of_it_is_acknowledged_and_the_rest_is_written_anew(
+def test_sync_that_failed_acknowledges_nothing_and_the_rest_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def turn(user: str) -> Turn:

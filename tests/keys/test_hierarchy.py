@@ -169,7 +169,7 @@ def test_rotation_adds_an_epoch_and_keeps_the_old_ones() -> None:
 
 
 @pytest.mark.requirement("keys-rotate-actor")
-def test_after_rotation_the_old_actor_key_opens_nothing_of_the_new_document() -> None:
+def test_old_actor_key_opens_nothing_of_the_new_document_after_rotation() -> None:
     dice = Dice()
     keys = alice(dice)
     document = json.loads(keys.rotated(dice).sealed(RING, dice))

@@ -412,7 +412,7 @@ def test_subclasses_of_text_count_as_what_they_hold(memory: Memory) -> None:
     assert memory.forget(ids={Word(ID)}).ids == (ID,)
 
 
-def test_with_ids_the_query_and_the_moment_are_not_looked_at(memory: Memory) -> None:
+def test_query_and_moment_are_not_looked_at_with_ids(memory: Memory) -> None:
     memory.put("x", namespace="work", id=ID)
     assert memory.get(b"\x00", ids=[ID], now="never")[0].id == ID  # type: ignore[arg-type]
 
@@ -676,7 +676,7 @@ def test_bundle_is_delivered_once_however_often_it_is_sent(memory: Memory) -> No
     memory.observe("mcp__files__read", "0f" * 32)
 
 
-def test_with_another_cap_it_is_the_memory_of_that_cap(memory: Memory, opens: Opens, vault: Vault) -> None:
+def test_memory_with_another_cap_is_the_memory_of_that_cap(memory: Memory, opens: Opens, vault: Vault) -> None:
     bob = memory.with_cap(vault.mint(actor="local/bob", ops=["put", "get"], namespaces=["work"]))
     assert type(bob) is Memory
     memory.put("hers", namespace="work")

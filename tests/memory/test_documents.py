@@ -564,7 +564,7 @@ def test_document_is_not_replaced_as_a_line_is(memory: Memory) -> None:
 
 
 @pytest.mark.requirement("documents-cas")
-def test_of_many_threads_that_write_one_document_one_wins_each_round(memory: Memory) -> None:
+def test_one_of_many_threads_that_write_one_document_wins_each_round(memory: Memory) -> None:
     held = write(memory, "round 0")
 
     def attempt(number: int) -> str:

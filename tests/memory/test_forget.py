@@ -147,7 +147,7 @@ def test_forgotten_ciphertext_is_in_no_file(vault: Vault, cap: Token, tmp_path: 
 
 
 @pytest.mark.requirement("erase-keys", "residue")
-def test_after_erase_no_key_that_remains_opens_the_ciphertext(
+def test_keys_that_remain_after_an_erase_do_not_open_the_ciphertext(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys
 ) -> None:
     receipt = vault.memory(cap).put("to be erased", namespace="work")

@@ -540,9 +540,7 @@ def test_damaged_line_is_on_record_also_when_another_one_expires(
 
 
 @pytest.mark.requirement("replace")
-def test_what_is_kept_about_lines_that_are_gone_counts_towards_the_budget(
-    vault: Vault, memory: Memory, clock: Clock
-) -> None:
+def test_records_of_lines_that_are_gone_count_towards_the_budget(vault: Vault, memory: Memory, clock: Clock) -> None:
     memory.put("trip", namespace="travel")
     memory.get("trip")
     _, before = vault._state.shelves.usage()

@@ -94,7 +94,7 @@ def test_lines_that_nobody_has_read_yet_are_listed_and_found_by_their_ids(memory
     assert read == []
 
 
-def test_when_much_waits_what_is_too_much_is_read_at_once(memory: Memory, read: list[str]) -> None:
+def test_excess_of_waiting_lines_is_read_at_once(memory: Memory, read: list[str]) -> None:
     memory.put("short", namespace="work")
     memory.put("ferry " * 3000, namespace="work")
     assert len(read) == 2

@@ -272,7 +272,7 @@ def test_pages_written_while_loading_come_back_newest_first(
 
 
 @pytest.mark.requirement("pages-fresh", "recall-patience")
-def test_without_pages_the_newest_few_lines_come_first_and_stay_loose(
+def test_newest_few_lines_come_first_and_stay_loose_without_pages(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, opened: Opened
 ) -> None:
     monkeypatch.setattr(stored_pages, "_NEWEST", 1)

@@ -74,7 +74,7 @@ class _Sly(str):
 
 @pytest.mark.requirement("recall-without")
 @pytest.mark.parametrize("bad", ["", "x", ID.lower(), ID + "\n", f"{ID}\n{ID}", _Sly("x")], ids=repr)
-def test_among_lines_that_are_there_what_is_no_id_is_refused(full: strongroom.Memory, bad: str) -> None:
+def test_text_that_is_no_id_is_refused_among_ids_of_lines_that_are_there(full: strongroom.Memory, bad: str) -> None:
     there = [hit.id for hit in full.get("trip", k=20)]
     for named in ([bad, *there], [*there, bad], [bad]):
         with pytest.raises(errors.InvalidRequest):

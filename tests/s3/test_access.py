@@ -207,7 +207,7 @@ def test_more_specific_variable_wins(home: dict[str, str]) -> None:
     assert not found.is_plain
 
 
-def test_where_nothing_is_said_only_a_region_is_told(home: dict[str, str]) -> None:
+def test_only_a_region_is_told_if_nothing_is_said(home: dict[str, str]) -> None:
     assert access(PLACE, home).config() == {"region": "us-east-1"}
 
 

@@ -266,7 +266,7 @@ def test_objects_that_eight_clients_delete_at_once_are_gone_and_no_client_is_ref
 
 
 @pytest.mark.requirement("s3-race")
-def test_of_16_that_create_at_once_through_every_gateway_one_wins(s3: Server, prefix: str) -> None:
+def test_one_of_16_that_create_at_once_through_every_gateway_wins(s3: Server, prefix: str) -> None:
     clients = [S3Bucket(s3.access(prefix, at), quoted=s3.quoted) for at in range(len(s3.endpoints))]
 
     def create(number: int) -> bytes | None:

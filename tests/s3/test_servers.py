@@ -72,7 +72,7 @@ def test_package_that_pip_cannot_install_is_named(monkeypatch: pytest.MonkeyPatc
         install.from_pypi("none")
 
 
-def test_without_root_the_missing_packages_of_ceph_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_packages_of_ceph_are_named_without_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install, "CACHE", tmp_path / ".cache")
     monkeypatch.setattr(install, "CEPH_PROGRAMS", ("no-such-program",))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -148,7 +148,7 @@ def test_profile_with_its_text_twice_is_refused(served: Running, alice: Token) -
 
 @pytest.mark.requirement("server-bad-bodies")
 @pytest.mark.parametrize("first", [True, False])
-def test_of_a_doubled_key_the_gate_sees_what_is_done(served: Running, module_vault: Vault, first: bool) -> None:
+def test_doubled_key_is_refused_whichever_the_cap_allows(served: Running, module_vault: Vault, first: bool) -> None:
     """Of two readers one may take the first and the other the last: nobody reads it, whichever the cap allows."""
     cap = module_vault.mint(actor="local/alice", ops=["list"], namespaces=["travel"], ttl=3600)
     served.vault.memory(module_vault.mint(actor="local/alice", ops=["put"], namespaces=["personal"])).put("secret")
@@ -306,7 +306,7 @@ def test_endless_chunked_body_is_cut_off(start: StartThread, cap: Token) -> None
 
 @pytest.mark.requirement("server-body-limit")
 @pytest.mark.parametrize("token", [None, "garbage"])
-def test_without_a_valid_cap_little_of_a_body_is_read(start: StartThread, token: str | None) -> None:
+def test_body_without_a_valid_cap_is_read_only_a_little(start: StartThread, token: str | None) -> None:
     running = start(unproven_limit=1000, body_limit=10**9)
     expected = (401, "cap_missing" if token is None else "cap_malformed")
     with running.connect() as connection:

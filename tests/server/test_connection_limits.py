@@ -54,7 +54,7 @@ def filled(*held: Fake) -> Connections:
 
 
 @pytest.mark.requirement("server-places")
-def test_without_a_valid_cap_a_connection_goes_first_and_the_one_that_waited_longest() -> None:
+def test_connection_without_a_valid_cap_that_waited_longest_goes_first() -> None:
     proven = Fake("a", since=0, proven=True)
     young, old = Fake("a", since=2), Fake("a", since=1)
     places = filled(proven, young, old)
@@ -235,7 +235,7 @@ def all_at_work(running: Running, vault: Vault, cap: Token, monkeypatch: pytest.
 
 
 @pytest.mark.requirement("server-places", "server-ready")
-def test_where_nobody_can_go_health_and_metrics_are_answered_and_nothing_else(
+def test_health_and_metrics_alone_are_answered_if_no_connection_can_go(
     start: StartThread, vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = start(**FEW)

@@ -324,7 +324,7 @@ def test_request_without_a_host_is_refused(served: Running) -> None:
 
 @pytest.mark.requirement("server-host")
 @pytest.mark.parametrize("host", ["localhost", "LocalHost", "localhost:8765", "127.0.0.1:1", "[::1]", "[::1]:8765"])
-def test_this_machines_own_names_are_answered(served: Running, host: str) -> None:
+def test_names_of_this_machine_are_answered(served: Running, host: str) -> None:
     assert served.ask("GET", "/healthz", headers={"Host": host}).status == 200
 
 

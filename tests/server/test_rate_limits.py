@@ -68,7 +68,7 @@ def test_bucket_refills_to_its_burst_and_no_further() -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_over_any_time_a_bucket_gives_no_more_than_its_rate_and_one_burst() -> None:
+def test_bucket_gives_no_more_than_its_rate_and_one_burst_over_any_time() -> None:
     buckets = Buckets(rate=5, burst_seconds=2)
     taken = 0
     for tick in range(10_000):
@@ -318,7 +318,7 @@ def test_unknown_route_or_host_is_charged_to_its_address(start: StartThread, hea
 
 
 @pytest.mark.requirement("server-rates", "server-unix")
-def test_over_a_unix_socket_each_user_pays_alone(
+def test_each_user_of_a_unix_socket_pays_alone(
     start: StartThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel says whose a connection is; here it is asked, and then made to say somebody else."""
@@ -355,7 +355,7 @@ def test_cap_that_is_refused_beyond_its_addresss_rate_is_on_record(start: StartT
 
 
 @pytest.mark.requirement("server-rates")
-def test_behind_a_proxy_that_is_trusted_a_cap_that_fails_is_charged_to_whom_the_proxy_names(
+def test_cap_that_fails_behind_a_trusted_proxy_is_charged_to_whom_the_proxy_names(
     start: StartThread, cap: Token
 ) -> None:
     running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
@@ -393,7 +393,7 @@ def test_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
 
 
 @pytest.mark.requirement("server-rates")
-def test_behind_a_proxy_that_is_trusted_each_address_pays_for_itself(start: StartThread) -> None:
+def test_each_address_behind_a_trusted_proxy_pays_for_itself(start: StartThread) -> None:
     running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
     assert [forwarded(running, "192.0.2.1").status for _ in range(12)] == [200] * 11 + [429]
     assert forwarded(running, "192.0.2.2").status == 200

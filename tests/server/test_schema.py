@@ -82,7 +82,7 @@ ALL_INVALID = pytest.mark.parametrize("shown", [None, "Bearer garbage", "Bearer 
 @pytest.mark.requirement("server-openapi")
 @CALLS_WITH_CAP.parametrize()
 @SMALL
-def test_with_a_valid_cap_every_answer_is_as_documented(case: Case[Any], served: Running) -> None:
+def test_every_answer_to_a_valid_cap_is_as_documented(case: Case[Any], served: Running) -> None:
     check_valid(case, served)
 
 
@@ -90,7 +90,7 @@ def test_with_a_valid_cap_every_answer_is_as_documented(case: Case[Any], served:
 @INVALID
 @CALLS.parametrize()
 @SMALL
-def test_with_an_invalid_cap_every_answer_is_a_documented_refusal(
+def test_every_answer_to_an_invalid_cap_is_a_documented_refusal(
     case: Case[Any], served: Running, shown: str | None
 ) -> None:
     check_invalid(case, served, shown)

@@ -120,7 +120,7 @@ def test_bad_request_fails_alone_in_its_group(store: SqliteStore) -> None:
 
 
 @pytest.mark.requirement("store-group")
-def test_of_two_in_one_group_that_want_one_name_one_is_told(store: SqliteStore) -> None:
+def test_one_of_two_in_one_group_that_want_one_name_is_told(store: SqliteStore) -> None:
     held = Held(store._group, 2)
     calls: list[Callable[[], object]] = [lambda: store.commit([b"0"], [], NOW)]
     calls += [lambda: store.commit([b"e"], [PutNew("things/a", b"")], NOW)] * 2

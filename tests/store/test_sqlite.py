@@ -190,7 +190,7 @@ def test_creator_that_is_killed_leaves_no_vault(place: Path) -> None:
     store.close()
 
 
-def test_of_two_creators_the_later_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_of_two_creators_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill = SqliteStore._fill
     first: list[SqliteStore] = []
 
@@ -215,7 +215,7 @@ def _answer_when_told(pipe: Connection, place: Path, body: bytes) -> None:
         pipe.send(reason_of(lambda: _create(place / name, body).close()))  # noqa: B023 - called at once
 
 
-def test_of_two_processes_that_create_one_wins_and_the_other_is_told(tmp_path: Path) -> None:
+def test_one_of_two_processes_that_create_wins_and_the_other_is_told(tmp_path: Path) -> None:
     creators = [Process(_answer_when_told, tmp_path, body) for body in (b"one", b"two")]
     try:
         for creator in creators:

@@ -121,9 +121,7 @@ def test_room_is_bounded(store: SqliteStore, place: Path, monkeypatch: pytest.Mo
     assert _length(place) == 10_000
 
 
-def test_on_a_full_disk_the_journal_stays_short(
-    store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_journal_stays_short_on_a_full_disk(store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     really = os.pwrite
 
     def full(file: int, data: bytes, offset: int) -> int:

@@ -121,7 +121,9 @@ def test_keys_open_it_in_each_form(frozen: Frozen, left: Path, clock: Clock, for
         assert asked(vault, said) == expected(said)
 
 
-def test_its_log_verifies_with_the_same_root_and_continues_what_was_seen(left: Path, said: dict[str, Any]) -> None:
+def test_log_of_an_earlier_version_verifies_with_the_same_root_and_continues_what_was_seen(
+    left: Path, said: dict[str, Any]
+) -> None:
     report = strongroom.verify(left / "vault", keys=FileKeys(left / "keys"), archive=left / "log-archive")
     assert {"ok": report.ok, "size": report.size, "root": report.root, "objects": report.objects} == said["verify"]
 

@@ -141,7 +141,7 @@ def test_non_vault_is_neither_backed_up_nor_restored(tmp_path: Path, keys: FileK
 
 
 @pytest.mark.requirement("backup-verified", "keys-never-new")
-def test_without_the_right_keys_there_is_no_backup(vault: Vault, tmp_path: Path, place: Path, clock: Clock) -> None:
+def test_backup_without_the_right_keys_is_refused(vault: Vault, tmp_path: Path, place: Path, clock: Clock) -> None:
     strangers = FileKeys(tmp_path / "strangers")
     strongroom.create(tmp_path / "other", keys=strangers, now=clock).close()
     for wrong in (strangers, FileKeys(tmp_path / "none")):
@@ -396,7 +396,7 @@ def test_backup_from_before_a_rotation_of_the_root_opens_with_the_old_keys_only(
 
 
 @pytest.mark.requirement("backup-restore", "keys-rotate-issuer")
-def test_after_a_rotation_of_the_issuer_a_restored_vault_knows_the_old_caps_until_it_is_rotated_again(
+def test_restored_vault_knows_the_caps_of_before_an_issuer_rotation_until_it_is_rotated_again(
     vault: Vault, cap: Token, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock
 ) -> None:
     back_up(place, tmp_path / "backup", keys, clock)
@@ -413,7 +413,7 @@ def test_after_a_rotation_of_the_issuer_a_restored_vault_knows_the_old_caps_unti
 
 
 @pytest.mark.requirement("backup-restore")
-def test_without_keys_a_backup_is_restored_as_it_is_and_not_called_verified(
+def test_backup_without_keys_is_restored_as_it_is_and_not_called_verified(
     vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRONGROOM_KEYS", str(tmp_path / "nothing"))

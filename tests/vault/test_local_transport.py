@@ -347,7 +347,7 @@ def test_numbers_outside_the_log_are_an_invalid_request(vault: Vault, call: api.
 
 @pytest.mark.requirement("admin-audit")
 @pytest.mark.parametrize("start", [3, 10**6, 2**40])
-def test_behind_the_end_of_the_log_there_are_no_entries(vault: Vault, start: int) -> None:
+def test_entries_behind_the_end_of_the_log_are_none(vault: Vault, start: int) -> None:
     answer = vault.door(admin(vault)).call(api.ReadEntries(start=start))
     assert (answer.entries, answer.size) == ((), 3)
 

@@ -80,7 +80,7 @@ def test_unreadable_file_is_named_without_what_stands_in_it() -> None:
     assert "secret" not in f"{refused.value.message}{refused.value.hint}"
 
 
-def test_without_ruamel_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_to_install_is_named_without_ruamel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
     monkeypatch.setitem(sys.modules, "ruamel", None)
     with pytest.raises(InvalidRequest) as refused:

@@ -124,7 +124,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_without_hermes_it_is_said(home: Path) -> None:
+def test_path_without_hermes_is_refused(home: Path) -> None:
     with pytest.raises(InvalidRequest):
         hermes_probe.find(path=str(home))
 

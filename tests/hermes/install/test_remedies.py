@@ -105,7 +105,7 @@ STATES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_with_the_vault_here_wire_makes_another_cap(
+def test_wire_with_the_vault_here_makes_another_cap(
     cli: Cli, hermes: Path, home: Path, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     wired(cli)
@@ -121,7 +121,7 @@ def test_with_the_vault_here_wire_makes_another_cap(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_with_a_server_its_owner_mints_and_wire_takes_the_file(
+def test_owner_of_a_server_mints_and_wire_takes_the_file(
     cli: Cli, hermes: Path, home: Path, server: Server, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     cap_file.write(home / "given.cap", minted(3600))

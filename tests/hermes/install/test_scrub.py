@@ -256,7 +256,7 @@ def held_open(database: Path) -> Iterator[apsw.Connection]:
 
 
 @pytest.mark.requirement("hermes-scrub-bytes")
-def test_after_a_scrub_no_byte_of_a_gone_line_is_left_in_hermes_database(database: Path) -> None:
+def test_bytes_of_a_gone_line_are_not_left_in_hermes_database_after_a_scrub(database: Path) -> None:
     before = raw(database)
     assert MARK.encode() in before
     assert f"{MARK} freed".encode() in before, "the compressed conversation should have left bytes"
@@ -311,7 +311,7 @@ def test_database_that_hermes_has_open_is_scrubbed_and_not_rewritten(
     assert f"{MARK} freed".encode() in raw(database), "what Hermes freed earlier needs the file rewritten"
 
 
-def test_without_rewriting_the_file_the_bytes_of_the_row_itself_are_overwritten(tmp_path: Path) -> None:
+def test_bytes_of_the_row_itself_are_overwritten_without_rewriting_the_file(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     sent = f"{SAID}\n\n{fenced(*(recalled(GONE, f'{MARK} ' * 40) for _ in range(20)))}"
     with closing(apsw.Connection(str(path))) as other:

@@ -49,7 +49,7 @@ def test_name_that_is_no_utf8_is_refused() -> None:
         set_key(MINE, "", "vault", "/home/\udcff")
 
 
-def test_without_tomlkit_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_to_install_is_named_without_tomlkit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tomlkit", None)
     with pytest.raises(InvalidRequest) as refused:
         set_key(MINE, "", "vault", "/b")

@@ -118,7 +118,7 @@ def test_setting_that_was_off_is_off_again(cli: Cli, hermes: Path, text: str | N
     assert (path.read_text() if path.exists() else None) == after
 
 
-def test_where_nothing_is_known_of_before_it_is_switched_off(cli: Cli, hermes: Path) -> None:
+def test_provider_whose_former_setting_is_unknown_is_switched_off(cli: Cli, hermes: Path) -> None:
     (hermes / "config.yaml").write_text("memory:\n  provider: strongroom\n")
     wired(cli)
     unwired(cli)

@@ -194,7 +194,7 @@ def test_platform_that_hermes_does_not_know_is_warned_of(
 
 
 @pytest.mark.requirement("wire-packages")
-def test_without_the_packages_the_command_to_get_them_is_told(
+def test_command_to_get_missing_packages_is_told(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = hermes_probe.find()
@@ -565,7 +565,7 @@ def test_home_with_spaces_and_letters_of_any_kind(cli: Cli, hermes: Path, home: 
 
 
 @pytest.mark.usefixtures("no_children")
-def test_without_a_config_one_is_made(cli: Cli, hermes: Path) -> None:
+def test_config_is_made_if_there_is_none(cli: Cli, hermes: Path) -> None:
     (hermes / "config.yaml").unlink()
     wired(cli)
     assert (hermes / "config.yaml").read_text() == "memory:\n  provider: strongroom\n"

@@ -70,7 +70,7 @@ def test_inbox_key_that_is_not_the_servers_is_drift_and_mended(cli: Cli, hermes:
 
 
 @pytest.mark.requirement("wire-cap-judged")
-def test_after_the_issuer_key_was_replaced_a_new_cap_is_minted(cli: Cli, hermes: Path) -> None:
+def test_new_cap_is_minted_after_the_issuer_key_was_replaced(cli: Cli, hermes: Path) -> None:
     wired(cli)
     path = read_policy(hermes).cap
     old = cap_file.read(path)

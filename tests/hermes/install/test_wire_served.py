@@ -177,7 +177,7 @@ def test_cap_that_cannot_be_renewed_is_warned_of(cli: Cli, hermes: Path, home: P
 
 
 @pytest.mark.requirement("wire-served")
-def test_from_embedded_to_served_and_away(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_home_moves_from_embedded_to_served_and_away(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     wired(cli)
     minted = cap_file.read(read_policy(hermes).cap)
     wired(cli, "--url", server.url, "--cap-file", str(given(home)))

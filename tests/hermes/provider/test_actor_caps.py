@@ -330,7 +330,7 @@ def test_person_cannot_be_recalled_by_another_with_the_same_session_id(either: W
     assert OWNER not in "".join(hit.text for hit in either.lines(f"{SCOPE}telegram/100"))
 
 
-def test_while_the_cap_cannot_be_read_the_policys_namespaces_count_and_no_longer(wired: Wired) -> None:
+def test_namespaces_of_the_policy_count_only_while_the_cap_cannot_be_read(wired: Wired) -> None:
     wired.write(namespaces='["personal", "finance"]')
     away = wired.cap.rename(wired.cap.with_suffix(".away"))
     assert wired.home.look.grounds.allowed == {"personal", "finance"}

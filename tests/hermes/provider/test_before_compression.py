@@ -133,7 +133,7 @@ def test_statement_is_kept_in_any_script(text: str) -> None:
     assert worth([user(text)]) == f"- user: {text}"
 
 
-def test_of_a_message_only_its_statements_are_kept() -> None:
+def test_only_the_statements_of_a_message_are_kept() -> None:
     text = "Hello! I fly to Chengdu on May 25. Where should I stay?\nThanks.\n```\nx = 1\n```\nMy budget is 900."
     assert worth([user(text)]) == "- user: I fly to Chengdu on May 25. My budget is 900."
 
@@ -153,14 +153,14 @@ def test_lines_keep_their_order() -> None:
     assert worth(messages).split("\n") == [f"- user: My item number {number} is here." for number in range(20)]
 
 
-def test_where_room_is_short_the_newest_are_kept() -> None:
+def test_newest_statements_are_kept_if_room_is_short() -> None:
     messages = [user(f"My item number {number} is here.") for number in range(100, 200)]
     lines = worth(messages, limit=400).split("\n")
     assert lines == [f"- user: My item number {number} is here." for number in range(200 - len(lines), 200)]
     assert len(lines) == 11
 
 
-def test_where_room_is_short_what_lasts_is_kept_before_what_does_not() -> None:
+def test_lasting_statements_are_kept_before_others_if_room_is_short() -> None:
     messages = [user("My daughter is called Mia."), *(user(f"make the title {shade} please") for shade in COLOURS)]
     chosen = worth(messages, limit=90).split("\n")
     assert chosen == ["- user: My daughter is called Mia.", "- user: make the title white please"]

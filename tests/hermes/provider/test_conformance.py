@@ -83,7 +83,7 @@ def test_provider_passes_each_check_over_http(served: Subject, check: str) -> No
 
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", ABOUT_TOOLS)
-def test_with_every_tool_the_checks_that_see_tools_pass_and_all_apply(check: str) -> None:
+def test_checks_that_see_tools_pass_and_all_apply_with_every_tool(check: str) -> None:
     result = run_check(homes.WITH_TOOLS, CHECKS[check])
     assert result.outcome is Outcome.PASS, result.reason
 

@@ -200,7 +200,7 @@ def test_off_the_record_outlasts_a_change_of_who_is_who(wired: Wired, restarted:
 
 @pytest.mark.requirement("hermes-taint-durable")
 @pytest.mark.parametrize("restarted", [False, True])
-def test_how_private_a_conversation_is_outlasts_a_change_of_who_is_who(wired: Wired, restarted: bool) -> None:
+def test_privacy_of_a_conversation_outlasts_a_change_of_who_is_who(wired: Wired, restarted: bool) -> None:
     agent = wired.agent(**CHAT)
     say(agent, ALLERGY)
     wired.write(JOINED)

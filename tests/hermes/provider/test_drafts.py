@@ -173,7 +173,9 @@ def test_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
 
 
 @pytest.mark.requirement("hermes-never-silent")
-def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draft_that_could_not_be_kept_is_reported_until_one_is_kept(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> Path:
         raise StoreUnavailable("no room")
 
@@ -257,7 +259,7 @@ def test_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.Monke
     assert (spool.waiting().turns, spool.may_wait) == (0, True), "who cannot look does not know"
 
 
-def test_once_a_turn_is_over_its_lines_are_read_for_the_next_question(
+def test_lines_of_a_turn_that_is_over_are_read_for_the_next_question(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []

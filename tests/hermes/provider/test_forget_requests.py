@@ -78,7 +78,7 @@ def test_owner_may_have_requests_kept(wired: Wired) -> None:
 # What the model is told.
 
 
-def test_without_a_tool_the_model_is_told_the_owners_command(either: Wired) -> None:
+def test_model_without_a_tool_is_told_the_owners_command(either: Wired) -> None:
     line = either.put(CODE)
     shown = either.agent().prefetch(ASKED)
     assert f"[{line}]" in shown
@@ -86,7 +86,7 @@ def test_without_a_tool_the_model_is_told_the_owners_command(either: Wired) -> N
     assert "strongroom_forget" not in shown
 
 
-def test_with_the_tool_the_model_is_told_to_use_it(wired: Wired) -> None:
+def test_model_with_the_tool_is_told_to_use_it(wired: Wired) -> None:
     wired.write(tools='"forget"')
     line = wired.put(CODE)
     shown = wired.agent().prefetch(ASKED)

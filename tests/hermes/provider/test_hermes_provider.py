@@ -74,7 +74,7 @@ def test_home_without_its_cap_has_its_memory_and_says_what_is_missing(wired: Wir
 
 
 @pytest.mark.requirement("hermes-never-silent", "hermes-secrets")
-def test_without_the_detector_nothing_is_kept_and_that_is_said(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_kept_without_the_detector_and_that_is_said(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "detect_secrets", None)
     warned: list[str] = []
     agent = wired.agent(warning_callback=warned.append)

@@ -183,7 +183,7 @@ def test_name_of_what_is_reached_for_is_told() -> None:
 
 
 @pytest.mark.parametrize("around", [Surroundings("", ()), Surroundings("/", ("",))])
-def test_without_a_home_or_a_directory_the_path_itself_still_counts(around: Surroundings) -> None:
+def test_path_itself_still_counts_without_a_home_or_a_directory(around: Surroundings) -> None:
     found = find_reach({"x": f"cat {VAULT}"}, GUARDED, around, names=lambda _: frozenset(), real=lambda path: path)
     assert found is not None
 

@@ -221,7 +221,7 @@ def test_notes_imported_by_the_version_before_are_not_imported_again(wired: Wire
     assert wired.texts() == ([] if is_forgotten else ["Likes tea."])
 
 
-def test_after_a_purge_a_note_that_is_there_is_not_kept_twice(wired: Wired) -> None:
+def test_note_that_is_there_is_not_kept_twice_after_a_purge(wired: Wired) -> None:
     write(wired, "MEMORY.md", "one\n\u00a7\ntwo")
     wired.agent()
     wired.forget_process()
@@ -262,7 +262,7 @@ def test_secret_in_an_imported_file_is_masked(wired: Wired) -> None:
 
 
 @pytest.mark.requirement("hermes-mirror")
-def test_where_several_notes_could_be_meant_none_is_forgotten_and_that_is_said(either: Wired) -> None:
+def test_none_of_several_notes_that_could_be_meant_is_forgotten_and_that_is_said(either: Wired) -> None:
     agent = either.agent()
     notes = ["Trip to Rome in May", "Rome office closed on Friday"]
     for note in notes:
@@ -276,7 +276,7 @@ def test_where_several_notes_could_be_meant_none_is_forgotten_and_that_is_said(e
 
 
 @pytest.mark.requirement("hermes-mirror")
-def test_of_several_notes_the_one_that_is_named_exactly_is_forgotten(wired: Wired) -> None:
+def test_note_that_is_named_exactly_is_forgotten_and_not_its_likes(wired: Wired) -> None:
     agent = wired.agent()
     for note in ("Likes tea", "Likes tea with milk"):
         agent.on_memory_write("add", "memory", note)

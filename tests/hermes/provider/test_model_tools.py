@@ -140,7 +140,7 @@ def test_turn_before_is_forgotten_and_not_the_one_before_that(wired: Wired) -> N
     assert wired.texts() == ["one", "first"]
 
 
-def test_where_there_is_no_turn_before_nothing_is_said_to_be_forgotten(wired: Wired) -> None:
+def test_nothing_is_said_to_be_forgotten_if_there_is_no_turn_before(wired: Wired) -> None:
     wired.write(tools='"forget"')
     assert call(wired.agent(), FORGET, last_turn=True).get("forgotten") in ("nothing", None, [])
 

@@ -113,7 +113,7 @@ def test_travel_cap_gets_an_mcp_client_the_trip_and_neither_the_allergy_nor_a_re
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_without_the_runtimes_cap_a_host_recalls_nothing_and_says_so(either: Wired, hosting: MakeHost) -> None:
+def test_host_without_the_runtimes_cap_recalls_nothing_and_says_so(either: Wired, hosting: MakeHost) -> None:
     say(either.agent(), TRIP)
     either.cap.unlink()
     warnings: list[str] = []

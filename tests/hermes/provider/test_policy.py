@@ -132,7 +132,7 @@ def test_scope_ends_at_a_border_whatever_the_profile_is_called() -> None:
         assert scope.count("/") == 2
 
 
-def test_of_several_namespaces_the_first_in_the_order_is_the_most_sensitive() -> None:
+def test_first_of_several_namespaces_in_the_order_is_the_most_sensitive() -> None:
     found = policies.read("")
     assert most_sensitive(found, {Namespace("travel"), Namespace("family")}) == "family"
     assert most_sensitive(found, {Namespace("travel"), Namespace("health")}) == "health"

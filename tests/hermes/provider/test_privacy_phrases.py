@@ -386,7 +386,7 @@ def test_plain_request_ends_off_the_record(wired: Wired, text: str) -> None:
 
 
 @pytest.mark.requirement("hermes-off-the-record")
-def test_in_a_shared_chat_nobodys_mention_ends_what_another_asked_for(wired: Wired) -> None:
+def test_mention_in_a_shared_chat_does_not_end_what_another_asked_for(wired: Wired) -> None:
     thread = {"platform": "telegram", "chat_id": "-5", "chat_type": "group", "thread_id": "7"}
     key = {"gateway_session_key": "agent:main:telegram:group:-5:7"}
     alice = wired.agent("g", **thread, **key, user_id="1", user_name="alice")

@@ -121,7 +121,7 @@ def test_lines_of_this_conversation_are_not_shown_in_it(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-recall-once")
 @pytest.mark.parametrize("new", ["s1", "s1-rotated"])
-def test_after_a_compression_a_line_may_be_shown_again(wired: Wired, new: str) -> None:
+def test_line_may_be_shown_again_after_a_compression(wired: Wired, new: str) -> None:
     wired.put(TRIP)
     agent = wired.agent()
     agent.prefetch(QUESTION)
@@ -160,7 +160,7 @@ def test_two_agents_of_a_shared_thread_do_not_show_a_line_twice(wired: Wired) ->
     assert bob.prefetch(f"[bob] {QUESTION}") == ""
 
 
-def test_at_most_as_many_lines_and_characters_as_the_policy_says_even_if_it_changed(wired: Wired) -> None:
+def test_recall_holds_at_most_the_lines_and_characters_of_the_policy_even_if_it_changed(wired: Wired) -> None:
     for number in range(12):
         wired.put(f"Trip number {number} to Chengdu " + "x" * 200)
     agent = wired.agent()
@@ -202,7 +202,7 @@ def test_owners_profiles_are_in_the_system_prompt(either: Wired) -> None:
     assert len(shown) <= 4000
 
 
-def test_without_a_profile_the_system_prompt_has_nothing(either: Wired) -> None:
+def test_system_prompt_without_a_profile_has_nothing(either: Wired) -> None:
     either.put(ALLERGY, "personal")
     assert either.agent().system_prompt_block() == ""
 

@@ -61,7 +61,7 @@ def test_waiting_turns_of_a_revoked_person_are_not_destroyed_and_hold_up_nobody(
     assert said(remote, whose) == ["first", "second"]
 
 
-def test_after_a_new_cap_an_erased_persons_turns_are_still_gone(remote: Served) -> None:
+def test_turns_of_an_erased_person_are_still_gone_after_a_new_cap(remote: Served) -> None:
     say(remote.agent("a", **DM), "first")
     both_wait(remote)
     remote.vault.erase(ALICE)

@@ -169,7 +169,7 @@ def mask() -> Mask:
     return Mask()
 
 
-def test_without_detect_secrets_a_mask_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mask_without_detect_secrets_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "detect_secrets", None)
     with pytest.raises(InvalidRequest) as refused:
         Mask()
@@ -177,7 +177,7 @@ def test_without_detect_secrets_a_mask_is_refused_with_a_hint(monkeypatch: pytes
     assert refused.value.hint == how_to_install("hermes", sys.executable)
 
 
-def test_with_an_older_detect_secrets_a_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mask_with_an_older_detect_secrets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "detect_secrets.plugins.gitlab_token", None)
     with pytest.raises(InvalidRequest) as refused:
         Mask()

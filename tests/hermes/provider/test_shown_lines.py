@@ -49,7 +49,7 @@ def test_line_shown_to_one_person_is_shown_to_another(wired: Wired) -> None:
     assert "Chengdu" in wired.agent(**DM).prefetch(QUESTION)
 
 
-def test_after_a_compression_and_a_restart_a_line_may_be_shown_again(wired: Wired) -> None:
+def test_line_may_be_shown_again_after_a_compression_and_a_restart(wired: Wired) -> None:
     wired.put(TRIP)
     agent = wired.agent()
     say(agent, QUESTION)

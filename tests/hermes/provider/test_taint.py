@@ -197,7 +197,7 @@ def test_lines_shown_to_another_agent_taint_its_result(wired: Wired) -> None:
 # A history from before.
 
 
-def test_before_a_turn_is_told_a_history_that_nobody_knows_counts_as_the_most_sensitive(wired: Wired) -> None:
+def test_history_that_nobody_knows_counts_as_the_most_sensitive_before_a_turn_is_told(wired: Wired) -> None:
     agent = wired.agent("old")
     agent.on_turn_start(3, TRIP)
     agent.on_delegation("plan the trip", "a hotel without peanuts")

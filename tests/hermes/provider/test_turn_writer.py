@@ -223,7 +223,7 @@ def test_turn_is_durable_when_sync_returns(either: Wired) -> None:
 
 @pytest.mark.requirement("hermes-shared")
 @pytest.mark.parametrize("name", ["alice", "Ålice 🐦", "[mod] bob", "e" + "\u0301" * 40])
-def test_in_a_shared_chat_the_name_before_a_text_is_taken_off(either: Wired, name: str) -> None:
+def test_name_before_a_text_in_a_shared_chat_is_taken_off(either: Wired, name: str) -> None:
     say(either.agent(**{**THREAD, "user_name": name}), f"[{name}] hello there", "hi")
     assert either.texts(GROUP_ACTOR) == ["hello there", "hi"]
     assert either.texts() == []
@@ -262,7 +262,7 @@ def test_nobody_puts_words_in_anothers_mouth(wired: Wired, typed: str, kept: str
     assert (line.author, line.text) == ("bob", kept)
 
 
-def test_in_a_direct_chat_a_bracket_is_what_somebody_said(wired: Wired) -> None:
+def test_bracket_in_a_direct_chat_is_kept_as_said(wired: Wired) -> None:
     say(wired.agent(**DM), "[urgent] call mum", "hi")
     assert "[urgent] call mum" in wired.texts(f"{SCOPE}telegram/100")
 

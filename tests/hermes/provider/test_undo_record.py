@@ -68,7 +68,7 @@ def test_only_what_was_undone_and_not_said_again_is_named(record: sqlite3.Connec
     assert undone_in(tmp_path / "state.db", "s2") == []
 
 
-def test_where_there_is_no_record_nothing_is_said(record: sqlite3.Connection, tmp_path: Path) -> None:
+def test_nothing_is_said_if_there_is_no_record(record: sqlite3.Connection, tmp_path: Path) -> None:
     assert undone_in(tmp_path / "none.db", "s1") is None
     assert undone_in(tmp_path / "state.db", "") is None
     record.execute("ALTER TABLE messages DROP COLUMN compacted")

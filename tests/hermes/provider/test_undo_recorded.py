@@ -75,7 +75,7 @@ def test_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> No
     assert said(wired) == ["keep me"]
 
 
-def test_of_the_same_words_the_newest_is_taken_back_however_often(wired: Wired) -> None:
+def test_newest_turn_of_the_same_words_is_taken_back_however_often(wired: Wired) -> None:
     agent = wired.agent()
     say(agent, "yes", "one")
     began = time.time()
@@ -411,7 +411,7 @@ def test_words_that_were_undone_and_said_again_stay_when_the_history_is_empty(wi
 
 
 @pytest.mark.requirement("hermes-undo")
-def test_of_two_turns_of_the_same_words_the_one_that_was_undone_goes(wired: Wired) -> None:
+def test_undone_one_of_two_turns_of_the_same_words_goes(wired: Wired) -> None:
     """Nobody noticed the undo before the restart, and the other of the two is in a summary by now."""
     agent = wired.agent("s1", **CHAT)
     say(agent, "go on", "first")

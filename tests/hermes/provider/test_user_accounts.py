@@ -100,7 +100,7 @@ def test_user_id_spelled_like_an_old_stable_id_is_somebody_else_whoever_comes_fi
     assert person(held, "+1", "a") == "+1"
 
 
-def test_in_an_old_home_somebody_new_is_met_as_anywhere(tmp_path: Path) -> None:
+def test_new_person_in_an_old_home_is_met_as_anywhere(tmp_path: Path) -> None:
     assert person(old(tmp_path, "a"), "+2", "b") == "+2"
 
 
@@ -137,7 +137,7 @@ def test_home_of_the_version_before_recalls_under_the_stable_id(either: Wired) -
     assert "Chengdu" in either.agent("c", **PLAIN).prefetch("When is the trip to Chengdu?")
 
 
-def test_while_the_server_is_away_the_name_of_the_version_before_is_taken(remote: Served) -> None:
+def test_name_of_the_version_before_is_taken_while_the_server_is_away(remote: Served) -> None:
     remote.state.mkdir(parents=True, exist_ok=True)
     (remote.state / ID_KEY).write_bytes(b"k" * 32)
     remote.stop()

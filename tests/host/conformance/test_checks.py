@@ -183,7 +183,7 @@ def test_provider_whose_groups_have_a_memory_of_their_own_passes_and_the_report_
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_of_a_provider_that_does_nothing_a_check_says_so_or_passes_for_its_calls(check: str) -> None:
+def test_check_of_a_provider_that_does_nothing_says_so_or_passes_for_its_calls(check: str) -> None:
     result = run(check, bad.KeepsNothing, patience=0.1)
     if check in ABOUT_CALLS:
         assert result.outcome is Outcome.PASS, result.reason
@@ -222,7 +222,7 @@ def test_error_of_a_hook_is_named_with_the_line_of_the_provider_and_without_its_
 
 
 @pytest.mark.parametrize("check", ["forgotten", "two-users", "killed", "api-content", "compression"])
-def test_where_it_is_known_that_nothing_comes_back_a_check_does_not_wait(check: str) -> None:
+def test_check_does_not_wait_if_it_is_known_that_nothing_comes_back(check: str) -> None:
     patient = Subject(f"{bad.__name__}:KeepsNothing", patience=500, ways=())
     result = run_check(patient, CHECKS[check])
     assert result.outcome is Outcome.NOT_APPLICABLE, result.reason

@@ -177,7 +177,7 @@ def test_secret_that_was_given_is_not_in_the_reason(plugin: Path) -> None:
 
 
 @pytest.mark.requirement("conformance-says-what-was-not-tested")
-def test_where_nothing_comes_back_the_report_begins_with_that_and_its_summary_says_what_was_not_tested() -> None:
+def test_report_begins_with_that_nothing_comes_back_and_its_summary_says_what_was_not_tested() -> None:
     report = check(Subject(f"{BAD}:KeepsNothing", patience=0.2), only=["order", "two-users"])
     assert report.failed == ()
     first, *_, last = report.text().splitlines()
@@ -200,7 +200,7 @@ def test_note_stands_for_each_way_that_is_known_not_to_work(ways: tuple[str, ...
     ("provider", "ways"),
     [("WritesOnly", ("on_memory_write",)), ("KeepsNothing", ()), ("DropsSigns", ("sync_turn", "on_memory_write"))],
 )
-def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways: tuple[str, ...]) -> None:
+def test_way_to_tell_a_provider_something_is_found_out_once(provider: str, ways: tuple[str, ...]) -> None:
     assert probe(Subject(f"{BAD}:{provider}", patience=0.3)).ways == ways
 
 

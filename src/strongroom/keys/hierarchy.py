@@ -58,7 +58,7 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers, inbox=inbox)
 
     def with_inbox(self, identity: str) -> VaultSecrets:
-        """These secrets with an inbox key. An existing key is kept, because bundles may be sealed to it."""
+        """The vault's secrets with an inbox key. An existing inbox key is kept, because bundles may be sealed to it."""
         if self.inbox:
             return self
         return msgspec.structs.replace(self, inbox=identity, generation=self.generation + 1)

@@ -25,16 +25,19 @@ EACH = 60
 """How many refusals of one pair (cap and reason) get an entry of their own in a minute. Further ones are counted."""
 
 TOTAL = 100
-"""Maximum number of entries in a second, in addition to the first of each pair. Also the maximum number of sums."""
+"""Maximum number of entries in a second, beside the first of each pair (cap and reason).
+
+Also the maximum number of sums (entries for counted refusals) in a second.
+"""
 
 HELD = 1024
-"""Maximum number of pairs that are tracked at once, of first refusals written in a minute, and of sums in RAM."""
+"""Maximum number of pairs (cap and reason) in RAM. Also that of first refusals in a minute, and of sums in RAM."""
 
 NAMED = 256
 """Maximum number of namespaces that one sum (an entry for many refusals) names."""
 
 OTHERS = " and others"
-"""The end of the `detail` field in a sum that stands for more caps, actors or namespaces than it can name."""
+"""The end of the `detail` field of an entry that counts refusals of more caps, actors or namespaces than it names."""
 
 _MINUTE = 60_000
 _SECOND = 1000
@@ -90,15 +93,15 @@ class RefusalLog:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._windows: OrderedDict[Pair, _Window] = OrderedDict()
-        """The current minute of each pair, in the order in which these minutes began."""
+        """The current minute of each pair (cap and reason), in the order in which these minutes began."""
         self._ready: deque[Entry] = deque()
-        """The sums of past minutes, to be written as soon as the limit for each second allows."""
+        """Entries for the refusals counted in past minutes, to be written as soon as the limit for a second allows."""
         self._open = 0
-        """The number of sums of current minutes."""
+        """The number of sums (counted refusals of one pair and actor) in current minutes."""
         self._further, self._sums = _Bound(TOTAL, _SECOND), _Bound(TOTAL, _SECOND)
         self._firsts = _Bound(HELD, _MINUTE)
         self.due = _NEVER
-        """The earliest time at which a sum may have to be written. Every request compares its clock with this time."""
+        """The time from which an entry for counted refusals may be due. Every request compares its clock with this."""
         self.counted = 0
         """The number of refusals without an entry of their own, since the vault was opened."""
 
@@ -110,7 +113,7 @@ class RefusalLog:
             return windows + sum(entry.count for entry in self._ready)
 
     def take(self, entry: Entry) -> list[Entry]:
-        """The entries to write now: the entry of this refusal, or none if it is only counted, and sums that are due."""
+        """The entries to write now: the entry of this refusal if it gets one, and entries for counted refusals."""
         if entry.decision != Decision.DENY:
             return [entry]
         with self._guard:
@@ -125,12 +128,12 @@ class RefusalLog:
             return sums
 
     def over(self, now: Millis) -> list[Entry]:
-        """The sums of past minutes that must be written now: as many as the limit for this second allows."""
+        """Entries for the refusals counted in past minutes: as many as the limit for this second allows."""
         with self._guard:
             return self._over(now)
 
     def all(self, now: Millis) -> list[Entry]:
-        """The sums of all minutes, including the current ones."""
+        """Entries for all counted refusals, including those of the current minutes."""
         with self._guard:
             for pair in list(self._windows):
                 self._end(pair)
@@ -193,13 +196,13 @@ class RefusalLog:
         return self._told(now, room)
 
     def _end(self, pair: Pair) -> None:
-        """End the current minute of a pair: its sums can be written from now on."""
+        """End the current minute of a pair (cap and reason): its counted refusals can be written from now on."""
         window = self._windows.pop(pair)
         self._open -= len(window.sums)
         self._ready.extend(_entry(pair, actor, one) for actor, one in window.sums.items())
 
     def _told(self, now: Millis, number: int) -> list[Entry]:
-        """Take `number` sums of past minutes, to be written now."""
+        """Take `number` entries for counted refusals, to be written now."""
         found = [msgspec.structs.replace(self._ready.popleft(), time=now) for _ in range(number)]
         if self._ready:
             self.due = (now // _SECOND + 1) * _SECOND

@@ -62,7 +62,7 @@ class CachePageSet:
     def batches(self) -> Iterator[Batch]:
         """All documents and lines of the namespace: first the documents, then the lines, the newest first.
 
-        The lines come in this order: loose lines newer than the newest page, the lines of pages, and other loose lines.
+        The lines come in this order: lines newer than the newest page, the lines of pages, other lines without a page.
         """
         if replaced := read_marks(self._state, self._actor, self.namespace):
             yield Batch((), replaced=replaced)
@@ -104,7 +104,7 @@ class CachePageSet:
     def _pages(self, places: Iterable[Object], loose: dict[LineId, Version]) -> Iterator[Batch]:
         """The lines of each usable page, and an empty batch for each other page.
 
-        The lines of usable pages are removed from `loose`.
+        The lines of usable pages are removed from `loose`, which then has the lines that are in no page.
         """
         for place in places:
             page = self.places.read(place, loose) or Batch(())
@@ -186,7 +186,7 @@ class CachePageSet:
     # Writing.
 
     def keep(self, shelf: CachedNamespace) -> None:
-        """Write the loose lines of a loaded namespace into pages, if there are enough loose lines."""
+        """Write the lines of a loaded namespace that are in no page into new pages, if there are enough of them."""
         if not self.places.are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
         loose = self._loose_on(shelf)
@@ -203,12 +203,12 @@ class CachePageSet:
             self.places.fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: CachedNamespace) -> int:
-        """The approximate number of loose lines."""
+        """The approximate number of lines that are in no page."""
         with hold_still([shelf]):
             return len(shelf.lines) - len(shelf.documents) - self.places.count_lines()
 
     def _loose_on(self, shelf: CachedNamespace) -> list[Line]:
-        """The loose lines of a cached namespace, oldest first."""
+        """The lines of a cached namespace that are in no page, oldest first."""
         paged = self.places.lines_in_pages(shelf.lines)
         with hold_still([shelf]):
             loose = (line for line in shelf.lines.values() if line.id not in paged and line.kind != Kind.DOCUMENT)
@@ -247,7 +247,7 @@ def shelves_so_far(state: Replica, actor: Actor, places: Iterable[ShelfPlace]) -
 
 
 def keep_pages(state: Replica) -> None:
-    """Write the loose lines of all namespaces in RAM into pages, for the next process."""
+    """Write the lines that are in no page into new pages, for all namespaces in RAM. The next process reads these."""
     for shelf in state.shelves.loaded():
         if isinstance(shelf.source, CachePageSet):
             shelf.source.keep(shelf)

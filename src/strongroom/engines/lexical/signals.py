@@ -22,19 +22,19 @@ MATCH = 4.42
 """The weight of the main signal: the line contains the words of the query (BM25)."""
 
 CONTEXT = 1.40
-"""The weight of this signal: the line and its two neighbours together contain the words of the query.
+"""The weight of a signal: the line and its two neighbours together contain the words of the query.
 
 An answer often leaves out the words that the question before it contained.
 """
 
 SESSION = 2.53
-"""The weight of this signal: the session of the line, as a whole, contains the words of the query."""
+"""The weight of a signal: the session of the line, as a whole, contains the words of the query."""
 
 QUESTION_BEFORE = 1.35
-"""The weight of this signal: the line before is a question with the words of the query, so this line may answer it."""
+"""The weight of a signal: the line before is a question with the words of the query, so this line may answer it."""
 
 DATE = 2.5
-"""The weight of this signal: the line mentions the days that the query asks for, or was written on those days."""
+"""The weight of a signal: the line mentions the days that the query asks for, or was written on those days."""
 
 
 # Signals of a line's marks (the flags in `line_features`). All lines with the same marks get the same value.

@@ -53,8 +53,8 @@ StrongroomError
 │   └── ServerUnavailable       server_unavailable  (it stops, is full, or cannot be reached)
 └── ServerDefect      report it                 server_defect
 
-A reason (such as cap_missing) never changes after it was released. Messages may change, so no program may depend on
-them. A message never contains the text of a line, a query, a key or a cap.
+A reason never changes after it was released. Messages may change, so no program may depend on them. A message never
+contains the text of a line, a query, a key or a cap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command that installs an optional extra of Strongroom.
 
-The name `strongroom` is on no package index yet: `pip install strongroom` would find nothing, or the package of someone
-else. Therefore every message about an installation takes its command from here.
+The name `strongroom` is on no package index yet. A command with only this name would find nothing, or the package of
+someone else. Therefore every message about an installation takes its command from here.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ mention:
   the nearest day in the other direction is returned too. If that day is within 92 days, it is returned alone.
 - The tense of a question is trusted, except for the present: "what is on April 24?", asked in May, means the coming
   April 24 and the one just past.
-- In a line without tense, the first possible day is meant that ended at most 92 days before the line was written.
-- In a question without tense, the nearest day is meant. If that day is more than 92 days away, the nearest past day and
-  the nearest coming day are both meant.
+- A line without tense means the first possible day that is not more than 92 days in the past.
+- A question without tense means the nearest day. If that day is more than 92 days away, the question means both the
+  nearest past day and the nearest coming day.
 - A birthday or another yearly day in a line means five days: in the year before, in this year, and in the next three.
 """
 

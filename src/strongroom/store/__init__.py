@@ -7,12 +7,14 @@ It sees ciphertext and opaque names only. Two interfaces, one object:
 
 Rules for every backend, checked by `strongroom.store.conformance`:
 
-* A call that returned is durable. After Unavailable the write is there or absent, and repeating the call finds out. A
-  store that `is_whole` has all of a commit or nothing of it; another may have some of its objects.
-* Deleting leaves a tombstone under the same name for ever: the body is gone, the name stays taken.
-  Only `Purge` removes names, and it must be announced by another effect of the same commit.
-* An object's version changes with it. `changes` follows a part of the store, its scope, by increasing numbers.
-* A missing object is None. A broken store raises: Unavailable to try again, Tampered to stop.
+* What a call has written is durable when it returns. After Unavailable the write may or may not have happened; repeat
+  the call to find out. If `is_whole` is true, a failed commit has written nothing; otherwise it may have written some
+  of its objects.
+* Deleting an object removes its body and leaves a tombstone: the name stays taken for ever. Only `Purge` removes names,
+  and another effect of the same commit must announce the purge.
+* Each change gives an object a new version. `changes` lists the changes in one part of the store (a scope), in the
+  order of increasing numbers.
+* A missing object is None. A broken store raises Unavailable (try again) or Tampered (stop).
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from strongroom.errors import InvalidRequest
 from strongroom.extras import how_to_install
 
 GROUP = "strongroom.stores"
-"""The entry point group in which stores register, the built-in ones too."""
+"""The entry point group in which all stores register, including the built-in ones."""
 
 Version = int
 
 Runs = Sequence[tuple[int, int]]
-"""Runs of numbers, each as its first and the one after its last."""
+"""Ranges of numbers. Each is a pair: the first number, and the number after the last."""
 
 ANY: Mapping[str, Version] = {}
-"""No condition on what has changed since."""
+"""The default for `since` in `commit`: no check of what has changed."""
 
 CLOCK_LEEWAY = 30_000
-"""How far, in ms, a commit's time may lie before the log's latest entry."""
+"""The most, in ms, by which a commit's time may be earlier than the time of the log's latest entry."""
 
 
 class Object(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +55,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 class PutNew(msgspec.Struct, frozen=True, gc=False):
     """Create an object; its name must never have been used.
 
-    `is_new` says that the name was just made at random, so that a check of earlier use can be skipped.
+    `is_new`: the caller has just made the name at random, so the store may skip the check of earlier use.
     """
 
     name: str
@@ -83,7 +85,7 @@ class Purge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Expect(msgspec.Struct, frozen=True, gc=False):
-    """Change nothing, but fail unless the object is still at `version` (0: it does not exist)."""
+    """A condition without a change: fail unless the object is still at `version` (0: the object does not exist)."""
 
     name: str
     version: Version
@@ -93,9 +95,10 @@ Effect = PutNew | Swap | Delete | Purge | Expect
 
 
 class Lost(Exception):
-    """An effect's condition did not hold: another commit was first. A store that `is_whole` has written nothing.
+    """The condition of an effect does not hold, because another commit was first.
 
-    Not part of the public error tree: each caller of `commit` handles it.
+    If the store's `is_whole` is true, nothing was written. Not part of the public error tree: each caller of `commit`
+    handles it.
     """
 
     def __init__(self, name: str) -> None:
@@ -106,7 +109,8 @@ class Lost(Exception):
 class Stale(Lost):
     """A scope has changed since the version that the commit was decided on (optimistic concurrency).
 
-    `latest` is the version of each scope just read; empty if the conflict was found without reading.
+    `latest` holds the version of each scope, read just now. It is empty if the store found the conflict without
+    reading.
     """
 
     def __init__(self, latest: Mapping[str, Version]) -> None:
@@ -115,7 +119,7 @@ class Stale(Lost):
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """The result of a commit: the index of its first log entry, and the version after its last effect."""
+    """The result of a commit: the index of its first log entry, and the store's version after its last effect."""
 
     first: int
     version: Version
@@ -131,7 +135,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The log's state: size, the tree's right edge, the time of its latest entry, and a MAC over them."""
+    """The log's state: its size, the right edge of its Merkle tree, its latest entry's time, and a MAC over these."""
 
     size: int
     peaks: bytes
@@ -140,19 +144,19 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeadMac(Protocol):
-    """Authenticates the log's head. The store keeps the MAC; making one takes the vault's keys."""
+    """Makes and checks the MAC over the log's head. The store keeps the MAC, but only the vault's keys can make one."""
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
-        """The MAC of a head."""
+        """Return the MAC of a head."""
 
     def check(self, head: Head) -> None:
-        """Raise Tampered unless the head's MAC is right."""
+        """Raise Tampered if the head's MAC is wrong."""
 
     def certify(self, worker: str, public: bytes) -> bytes:
-        """The vault's signature on the log key of one of several workers."""
+        """Return the vault's signature on the key with which a worker (one of several servers) signs its log."""
 
     def done(self, done: Runs, undone: Runs, time: int) -> bytes:
-        """An entry stating which entries of a log were carried out, and which had no effect."""
+        """Return a log entry that states which earlier entries were carried out and which had no effect."""
 
 
 class Backend(Protocol):
@@ -161,23 +165,26 @@ class Backend(Protocol):
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> Store:
-        """Create a store at `location` with a first commit in it, whole or not at all. VaultExists if there is one."""
+        """Create a store with its first commit at `location`, whole or not at all. VaultExists if it is taken."""
 
     def open(self, location: str) -> Store:
-        """Open the store at `location`. VaultMissing if there is none."""
+        """Open the store at `location`. VaultMissing if there is no store."""
 
     def copy(self, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the store at `location`, as of one moment, to a `target` that does not exist yet.
 
-        Needs no keys. Others may write meanwhile and are not refused: commits made before the call are in the copy, and
-        none is there in part. The copy is durable on return, whole or not there at all. Raises VaultMissing,
-        VaultExists for the target, or Tampered if the bytes are not a store. `progress` is called with the amount done
-        and the total.
+        Needs no keys. Other processes may go on writing: the copy holds every commit made before the call, and each
+        commit whole or not at all. On return the copy is durable; if the call fails, there is no copy. Raises
+        VaultMissing, VaultExists for the target, or Tampered if the bytes are not a store. `progress` is called with
+        the amount done and the total.
         """
 
 
 def backend(location: str) -> tuple[Backend, str]:
-    """The backend for a location, and its own name for the place: `name://place`, or a path for SQLite."""
+    """Return the backend for a location, and the place as that backend calls it.
+
+    A location is `name://place`, or a plain path for SQLite.
+    """
     name, separator, place = location.partition("://")
     if not separator:
         name, place = "sqlite", location
@@ -195,12 +202,12 @@ def backend(location: str) -> tuple[Backend, str]:
 
 
 def is_bucket(location: str) -> bool:
-    """Whether a vault is in a bucket, without files of its own."""
+    """Whether a location names a bucket, so that the vault has no files of its own."""
     return location.startswith("s3://")
 
 
 def check_effects(effects: Sequence[Effect]) -> None:
-    """Refuse a commit whose outcome would depend on the order of its effects, or that followers would not see."""
+    """Refuse a commit that depends on the order of its effects, or that followers of `changes` would not see."""
     names = [effect.name for effect in effects if not isinstance(effect, Purge)]
     if len(set(names)) < len(names):
         raise ValueError("a commit may touch each object once")
@@ -218,12 +225,12 @@ def _check_purges(effects: Sequence[Effect]) -> None:
 
 
 def is_derived(name: str) -> bool:
-    """Whether an object can be made again from others at any time."""
+    """Whether an object is derived data: it can be made again from other objects at any time."""
     return "/derived/" in name
 
 
 def check_derived(name: str) -> None:
-    """Refuse to write anything but derived data outside the log, since it would not be recorded."""
+    """Raise unless an object is derived data. Any other write needs a log entry."""
     if not is_derived(name):
         raise ValueError("only derived data may be written without a log entry")
 
@@ -232,51 +239,57 @@ class Store(Protocol):
     """The contract of a backend. Every method may be called from any thread."""
 
     is_whole: bool
-    """Whether commits are atomic, with all of a commit's conditions holding at one moment."""
+    """Whether a commit is atomic: all of its effects or none, and all of its conditions hold at one moment."""
     is_distant: bool
-    """Whether reads are network requests: event loops must not wait for them, and derived data is not stored."""
+    """Whether reads are network requests. Then event loops must not wait for reads, and derived data is not stored."""
 
     def get(self, name: str) -> Object | None:
         """The object, a tombstone, or None if the name was never used (or purged)."""
 
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
-        """Objects and tombstones whose name starts with `prefix` and is greater than `after`, in name order."""
+        """Objects and tombstones whose names start with `prefix` and come after `after`, in name order."""
 
     def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
-        """As `list`, without reading bodies: `body` is b"" for an object and None for a tombstone."""
+        """Like `list`, but without reading bodies: `body` is b"" for an object and None for a tombstone."""
 
     def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
-        """Create an object outside the log (derived data only). Lost if it exists, or if a `given` does not hold."""
+        """Create an object outside the log (derived data only).
+
+        Raises Lost if the object exists, or if a condition in `given` does not hold.
+        """
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
-        """Replace an object outside the log (derived data only), or raise Lost."""
+        """Replace an object outside the log (derived data only). Raises Lost if its version is another."""
 
     def delete(self, name: str, version: Version) -> Version:
-        """Turn an object into a tombstone outside the log (derived data only), or raise Lost."""
+        """Turn an object into a tombstone outside the log (derived data only). Lost if its version is another."""
 
     def scope(self, name: str) -> str:
-        """The part of the store that is followed together with `name`; empty if the store is one part."""
+        """The scope of `name`: the part of the store whose changes are followed together.
+
+        Empty if the whole store is one scope.
+        """
 
     def version(self, scope: str = "") -> Version:
-        """The number of the latest change in a scope, including everything committed before the call.
+        """The number of the latest change in a scope, including every commit made before the call.
 
-        Later reads are at least as new as the last such call for their scope.
+        Reads after this call see at least that change.
         """
 
     def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
-        """As `version`, for several scopes at once."""
+        """Like `version`, for several scopes at once."""
 
     def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
         """Objects and tombstones whose latest change is newer than `after`, in commit order, without bodies.
 
-        An object that changed twice appears once. One that is gone, or never was, appears as a tombstone. `body` is b""
-        for an object and None for a tombstone; the version is the change's number.
+        An object that changed twice appears once, and an object that is gone appears as a tombstone. `body` is b"" for
+        an object and None for a tombstone. The version is the number of the change.
         """
 
     def authenticate(self, mac: HeadMac) -> None:
-        """Set the key that signs and checks the head. Tampered if the current head is not authentic.
+        """Set the key that signs and checks the log's head. Raises Tampered if the current head fails the check.
 
-        Before this call everything can be read and nothing written.
+        Before this call everything can be read, but nothing can be written.
         """
 
     def commit(
@@ -291,28 +304,30 @@ class Store(Protocol):
         """Append `entries` to the log and apply `effects`, all or nothing, durable on return.
 
         All conditions are checked before any effect is applied, and a commit touches each name once. Raises Lost if a
-        condition does not hold; ClockBehind if `time` (ms) lies more than the leeway before the log's latest entry,
-        except with `accept_clock`, which makes it the latest; AuditUnavailable if nothing could be written.
+        condition does not hold, and AuditUnavailable if nothing could be written. Raises ClockBehind if `time` (ms) is
+        more than `CLOCK_LEEWAY` before the log's latest entry; with `accept_clock`, `time` becomes the log's latest
+        time instead.
 
-        `since` are scopes and the versions on which the caller decided without a fresh read (optimistic concurrency):
-        Stale if one of them has changed. A distant store reads them while it writes its log, where an unused intent may
-        then remain. Concurrent commits may share one transaction (group commit); each succeeds or fails by itself.
+        `since` maps scopes to the versions on which the caller decided without a fresh read (optimistic concurrency).
+        Raises Stale if a scope has changed. A store in a bucket checks the scopes while it writes the log, so the entry
+        of a commit that failed may stay in the log. Concurrent commits may share one transaction (group commit); each
+        succeeds or fails by itself.
         """
 
     def head(self) -> Head:
         """The log's authenticated state."""
 
     def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
-        """Index, leaf hash and entry (None once archived) of the log from `start` up to `stop`, in order."""
+        """The log from `start` up to `stop`, in order: index, leaf hash and entry. An archived entry is None."""
 
     def archive(self, stop: int) -> None:
-        """Drop the entries below `stop`. Their leaf hashes stay, and so does the tree."""
+        """Drop the entries below `stop`. Their leaf hashes and the Merkle tree stay."""
 
     def scrub(self) -> bool:
-        """Remove what deleted bytes left in journals. False if another process kept them busy; try again."""
+        """Remove deleted bytes that are still in journals. False if another process uses a journal: try again."""
 
     def close(self) -> None:
-        """Close files and connections. Idempotent."""
+        """Close files and connections. Calling it twice is harmless."""
 
 
 @runtime_checkable
@@ -320,10 +335,10 @@ class OnDisk(Protocol):
     """Additional methods of a backend that keeps its objects in files of this machine. Optional."""
 
     def directory(self) -> Path:
-        """The directory of its files."""
+        """The directory of the store's files."""
 
     def scrub_is_due(self) -> bool:
-        """Whether a scrub was begun and not finished, in this or another process, even one that has ended since."""
+        """Whether a scrub (removal of deleted bytes) was begun and not finished, by any process, running or not."""
 
 
 @runtime_checkable
@@ -331,7 +346,7 @@ class Grouping(Protocol):
     """Additional methods of a backend that gathers commits (group commit). Optional."""
 
     def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
-        """Make several commits, in one transaction if possible. Each succeeds or fails by itself, as in `commit`."""
+        """Make several commits, in one transaction if possible. Each commit succeeds or fails by itself."""
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
-        """The number of groups by size (rounded up to a power of two), and of the requests in all of them."""
+        """Counts since start: groups by size (rounded up to a power of two), and requests in all groups together."""

@@ -1,8 +1,8 @@
 """A fair lock between processes: a pair of file locks that form a queue of length one.
 
-The holder of the turn is certainly next, so a process that has just released the lock cannot overtake it. SQLite's own
-busy handler gives no such guarantee: of two writers it starved one (measured: 14,019 commits against 568). The kernel
-releases a dead process's locks, so nothing is left behind.
+Whoever holds the first lock gets the second one next, so a process that has just released the second lock cannot
+overtake. SQLite's own busy handler gives no such guarantee: of two writers, one was starved (measured: 14,019 commits
+against 568). The kernel releases the locks of a dead process, so no lock stays behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WRITABLE = "is its disk full, or may this user not write there? Every call is wr
 
 
 class FairLock:
-    """Excludes other processes and other threads while a `with` block lasts."""
+    """A lock for a `with` block: no other process and no other thread is in such a block at the same time."""
 
     def __init__(self, directory: Path, patience: float) -> None:
         self._patience = patience
@@ -36,7 +36,7 @@ class FairLock:
             raise
 
     def __enter__(self) -> None:
-        """Take the lock. AuditUnavailable once the patience has run out."""
+        """Take the lock. Raises AuditUnavailable after waiting for as long as the patience allows."""
         self._threads.acquire()
         try:
             if not self._files:
@@ -73,13 +73,17 @@ def _open(path: Path) -> int:
 
 
 def _take(lock: int, deadline: float) -> None:
-    """Take a file lock by polling. A blocking one has no time limit, and a stopped process must not stop all."""
+    """Take a file lock by polling.
+
+    A blocking call has no time limit, and one stopped process could then stop all others.
+    """
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise AuditUnavailable(
-                    "another process has held the vault's lock for too long", hint="look for a stopped process"
+                    "another process has held the vault's lock for too long",
+                    hint="find the stopped process that uses this vault, end it, and try again",
                 ) from None
             time.sleep(_POLL_SECONDS * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret

@@ -53,7 +53,7 @@ _WRITES = {"create", "copy", "commit", "put_if_absent", "compare_and_swap", "del
 
 @dataclass
 class FakeDisk:
-    """The durable part of a store: objects, log and head. With `busy`, `scrub` reports that it has to wait."""
+    """The durable part of a fake store: objects, log and head. If `busy` is set, `scrub` reports that it must wait."""
 
     objects: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)
     entries: list[tuple[bytes, bytes | None]] = field(default_factory=list)
@@ -65,13 +65,13 @@ class FakeDisk:
     _changes: tuple[Version, list[tuple[Version, str]]] = field(default=(-1, []), init=False, compare=False)
 
     def names(self) -> list[str]:
-        """All names in order. Cached, so that reading page by page does not sort them for each page."""
+        """All names in order. Cached, since reading page by page would otherwise sort all names for each page."""
         if len(self._names) != len(self.objects):
             self._names = sorted(self.objects)
         return self._names
 
     def changes(self) -> list[tuple[Version, str]]:
-        """The latest change of each object, in commit order. Cached until something is written."""
+        """The latest change of each object, in commit order. Cached until the next write."""
         version, found = self._changes
         if version != self.version or len(found) != len(self.objects):
             self._changes = self.version, sorted((version, name) for name, (version, _) in self.objects.items())
@@ -92,7 +92,7 @@ class FakeDisk:
         del names[first : first + len(gone)]
 
     def copied(self) -> FakeDisk:
-        """Another disk with the same content, as of one moment."""
+        """A copy of this disk with the same content, as of one moment."""
         with self.lock:
             return FakeDisk(dict(self.objects), list(self.entries), self.head, self.version)
 
@@ -106,7 +106,7 @@ class _Fault:
 
 
 class Faults:
-    """The calls that are to fail. May be shared by several stores; calls of one method are counted together."""
+    """The calls that are to fail. Several stores may share one; calls of one method are then counted together."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -115,15 +115,15 @@ class Faults:
         self._guard = threading.Lock()
 
     def before(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
-        """Make the n-th call from now on fail without doing anything."""
+        """Make the n-th call from now on fail before it does anything."""
         self._plan(method, nth, error, after=False)
 
     def after(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
-        """Make the n-th call from now on do its work, durably, and still fail. Its result is lost."""
+        """Make the n-th call from now on do its work durably and then fail. The caller does not get the result."""
         self._plan(method, nth, error, after=True)
 
     def down(self, method: str, error: type[StrongroomError] | None = None) -> None:
-        """Make every call fail without doing anything, until `clear`."""
+        """Make every call fail before it does anything, until `clear`."""
         self._down[_known(method)] = error or _usual(method)
 
     def clear(self) -> None:
@@ -139,7 +139,7 @@ class Faults:
 
     @contextmanager
     def around(self, method: str) -> Iterator[None]:
-        """Count a call, and fail before or after its work if that is planned."""
+        """Count a call of a method. If a failure is planned for it, fail before or after the work."""
         with self._guard:
             self.calls[method] += 1
             number = self.calls[method]
@@ -169,7 +169,7 @@ def _usual(method: str) -> type[StrongroomError]:
 
 
 class FakeStores:
-    """A backend whose locations are names in memory."""
+    """A backend whose locations are names of disks in memory."""
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -178,7 +178,7 @@ class FakeStores:
 
     @classmethod
     def of(cls, disks: dict[str, FakeDisk]) -> FakeStores:
-        """A backend on the same disks without the faults, as another process would see them."""
+        """A backend on the same disks without planned failures, as another process would see them."""
         stores = cls()
         stores.disks = disks
         return stores

@@ -1,8 +1,9 @@
 """A store with several logs, one for each worker that ever wrote: its structs and its additional methods.
 
-A bundle is written once and signed with its worker's key. The vault certifies that key in the first bundle and in the
-roster. Entries are intents: durable before they are carried out (write-ahead). A later entry states that earlier ones
-were carried out; for a killed worker's last ones there is none.
+A bundle holds entries of one log. It is written once and signed with its worker's key. The vault certifies that key in
+the log's first bundle and in the roster (the list of workers). Each entry is an intent: it is durable before it is
+carried out (write-ahead). A later entry states that earlier ones were carried out; if a worker is killed, the statement
+for its last entries is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SIGNED = "strongroom/bundle/v1"
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A worker in the roster: the key of its log, and the vault's certificate for it."""
+    """A worker in the roster: the public key of its log, and the vault's certificate for that key."""
 
     v: int = 1
     worker: str
@@ -31,9 +32,9 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Entries of a log from `first` on, and the log's state after them.
+    """A bundle: the log's entries from number `first` on, and the log's state after these entries.
 
-    The first bundle includes the worker's own roster entry.
+    The first bundle of a log also holds the worker's roster entry.
     """
 
     first: int
@@ -49,7 +50,7 @@ class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class Numbered(NamedTuple):
-    """A bundle with its number. `bundle` is None if it does not decode."""
+    """A bundle with its number in the log. `bundle` is None if the bytes do not decode."""
 
     number: int
     bundle: LogBundle | None
@@ -60,52 +61,52 @@ class FleetStore(Protocol):
     """The additional methods of a store with several logs."""
 
     worker: str
-    """The worker whose log this process writes; empty if it writes none."""
+    """The worker whose log this process writes. Empty if this process writes no log."""
 
     def roster(self) -> Sequence[tuple[str, Member | None]]:
-        """Every worker in the roster, with its entry, or None if the entry cannot be decoded."""
+        """Every worker in the roster, with its roster entry. The entry is None if it cannot be decoded."""
 
     def logs(self) -> Sequence[str]:
-        """The workers that have bundles."""
+        """The workers whose logs have at least one bundle."""
 
     def bundles(self, worker: str) -> Iterator[Numbered]:
-        """The bundles of a log, in the order of their numbers, which begin with 1."""
+        """The bundles of a worker's log, in the order of their numbers, which begin with 1."""
 
     taken_logs: int
-    """How many logs of this process were blocked by a foreign object."""
+    """How often another writer's object blocked a log of this process."""
 
     def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
-        """Objects by their names, read concurrently; None for one that is missing, or not framed as ours."""
+        """Objects by their names, read concurrently. None for an object that is missing or not in our format."""
 
     def scopes(self) -> Iterator[str]:
-        """The prefixes of all objects, which can be read one by one: each actor's, then the vault's own."""
+        """Prefixes that together cover all objects: each actor's, then the vault's own. Each can be read alone."""
 
     def strays(self) -> Iterator[str]:
-        """Objects at places where a store of this kind keeps nothing, so that nobody reads them."""
+        """Objects with names that this kind of store never uses. No reader looks at them."""
 
     def buried(self) -> Iterator[str]:
-        """Deleted objects with bytes beside their tombstone, among those read lately. Nobody reads the bytes."""
+        """Deleted objects, among those read lately, whose bytes still exist. No reader uses the bytes."""
 
     def afresh(self) -> Store:
-        """A store on the same place with an empty cache. Needs no close."""
+        """A store on the same place with an empty cache. It need not be closed."""
 
     def check_log(self) -> None:
         """Raise AuditUnavailable if the last attempt to write the log failed, and still fails."""
 
     def scrub_soon(self) -> bool:
-        """As `scrub`, but throttled: if one was done a moment ago, a timer does the next, and this returns False."""
+        """Like `scrub`, but throttled: soon after another scrub a timer does the work, and this returns False."""
 
     def settle(self) -> None:
-        """Wait until every commit that any worker had begun before the call is over, or will fail."""
+        """Wait until every commit that any worker began before this call has ended, or can no longer succeed."""
 
 
 def signed_part(worker: str, bundle: LogBundle) -> bytes:
-    """The bytes that a worker signs of a bundle: the state of its log after it."""
+    """The bytes of a bundle that a worker signs: the state of the log after this bundle."""
     return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time)
 
 
 def is_signed(worker: str, bundle: LogBundle, public: bytes) -> bool:
-    """Whether a bundle was signed with a worker's key."""
+    """Whether the signature of a bundle is right for a worker's public key."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(bundle.signature, signed_part(worker, bundle))
     except (ValueError, InvalidSignature):

@@ -1,7 +1,8 @@
 """Group commit: commits of concurrent threads share one transaction.
 
-The first thread to arrive leads: it takes the waiting requests and writes them. Meanwhile others queue up, and the
-first of them leads the next group. It has no thread and no timer, so a single caller pays nothing.
+The first thread to arrive leads: it takes the waiting requests and writes them. Threads that arrive meanwhile form the
+next group, and the first of these leads that group. There is no extra thread and no timer, so a single caller never
+waits for others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _GROUP = 256
 
 
 class CommitRequest:
-    """One thread's commit, waiting to be grouped into a transaction.
+    """One commit that waits to share a transaction with others.
 
     Raises ValueError for effects that `check_effects` refuses.
     """
@@ -52,7 +53,10 @@ class CommitRequest:
 
 
 class GroupCommit:
-    """Groups requests for `write`, which sets `commit` or `error` on each, or raises for all of them."""
+    """Collects requests into groups and hands each group to `write`.
+
+    `write` sets `commit` or `error` on each request, or raises one error for all of them.
+    """
 
     def __init__(self, write: Callable[[Sequence[CommitRequest]], None]) -> None:
         self._write = write
@@ -60,11 +64,11 @@ class GroupCommit:
         self._waiting: deque[CommitRequest] = deque()
         self._leading = False
         self.sizes: dict[int, int] = {}
-        """The number of groups, by their size rounded up to a power of two."""
+        """The number of groups written, by size rounded up to a power of two."""
         self.grouped = 0
 
     def submit(self, request: CommitRequest) -> Commit:
-        """Have a request written, by this thread or another. Returns its commit or raises its error."""
+        """Write a request, in this thread or in another that leads. Returns its commit or raises its error."""
         try:
             with self._guard:
                 self._waiting.append(request)
@@ -83,7 +87,7 @@ class GroupCommit:
         return outcome
 
     def submit_all(self, requests: Sequence[CommitRequest]) -> list[Commit | Exception]:
-        """Have several requests of one thread written together. Returns the commit or error of each."""
+        """Write several requests of one thread together. Returns the commit or the error of each request."""
         with self._guard:
             self._waiting.extend(requests)
             requests[0].lead = not self._leading
@@ -97,7 +101,7 @@ class GroupCommit:
         return [_outcome(request) for request in requests]
 
     def _lead(self, own: CommitRequest) -> None:
-        """Write the waiting group, whose first member is this thread's own request, then pass on the lead."""
+        """Write the waiting group, whose first request is this thread's own, and let the next thread lead."""
         with self._guard:
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
         size = 1 << (len(group) - 1).bit_length()
@@ -118,7 +122,7 @@ class GroupCommit:
                 request.turn.release()
 
     def _hand_over(self, leader: CommitRequest) -> None:
-        """Pass the lead to the first waiting request, if any. The guard is held."""
+        """Let the thread of the first waiting request lead, if there is one. The caller holds the guard."""
         leader.lead = False
         self._leading = bool(self._waiting)
         if self._waiting:
@@ -126,7 +130,10 @@ class GroupCommit:
             self._waiting[0].turn.release()
 
     def _leave(self, request: CommitRequest) -> None:
-        """Stop waiting after an interrupt (Ctrl-C). A lead that stayed with this thread would block all others."""
+        """Take this thread's request out of the queue after an interrupt (Ctrl-C).
+
+        If the thread kept the lead, all others would wait for ever.
+        """
         with self._guard:
             if request in self._waiting:
                 self._waiting.remove(request)
@@ -141,7 +148,7 @@ def _outcome(request: CommitRequest) -> Commit | Exception:
 
 
 def _again(error: BaseException) -> Exception:
-    """The same error as a new object for another thread: a shared one would share its traceback."""
+    """A copy of an error, to raise in another thread: threads that raise one object would share its traceback."""
     if isinstance(error, StrongroomError):
         return type(error)(error.message, hint=error.hint)
     return error if isinstance(error, Exception) else AuditUnavailable("the writing thread was interrupted")

@@ -1,22 +1,20 @@
 """The store's contract as tests: one suite for every backend (docs/stores.md says how to run it).
 
 Inherit `StoreContract`, give it a backend and a location, and let pytest collect the class. Nothing here imports
-pytest, so the package does not depend on it. Guarantees that only some stores give are properties of the class
-(`is_whole`, `one_log`, `archives`, `copies`), which select the tests that it has.
+pytest, so the package does not depend on it. Some guarantees are optional. Properties of the class state them
+(`is_whole`, `one_log`, `archives`, `copies`) and thereby select the tests.
 
 A backend must accept the names that a vault uses, and the suite uses no others:
 
-    vault/format                          in the first commit of every store
-    vault/<...>, vault/caps/<id>          records of caps need not show in `changes`: nobody follows them
-    actors/<32 hex>/keys
-    actors/<32 hex>/memory/<32 hex>/      and below it lines/<ULID>, profile, derived/<...>
+    vault/format                          in the first commit of every store vault/<...>, vault/caps/<id>
+    `changes` may leave out records of caps: nobody follows them actors/<32 hex>/keys actors/<32 hex>/memory/<32 hex>/
+    and below it lines/<ULID>, profile, derived/<...>
 
-A purge is of an actor, of a namespace below one, or of the derived data of a namespace. No object is given the same
-bytes twice, since a vault seals anew each time: a store may tell versions apart by bytes.
+A purge removes an actor, a namespace of an actor, or the derived data of a namespace. No object is written twice with
+the same bytes, since a vault seals anew each time. So a store may tell versions apart by their bytes.
 
-Neither the suite nor a vault depends on the order of two siblings of which one is the other and then punctuation (`a/1`
-and `a-b`), because stores that keep directories order those by directory and not by byte. `helpers.unordered` finds
-such names.
+Stores with directories sort by directory and not by byte, so `a/1` and `a-b` may come in either order. Neither the
+suite nor a vault depends on that order. `helpers.unordered` finds such pairs of names.
 """
 
 from __future__ import annotations
@@ -36,7 +34,10 @@ __all__ = ["StoreContract", "SuiteMac", "only"]
 
 
 class StoreContract(Opening, Objects, Purging, Following, Committing, Ledger, Racing, Leaving):
-    """The tests that every store must pass. A subclass provides the stores and names missing guarantees."""
+    """The tests that every store must pass.
+
+    A subclass provides the stores to test, and states which guarantees they do not give.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -47,5 +48,5 @@ class StoreContract(Opening, Objects, Purging, Following, Committing, Ledger, Ra
 
     @classmethod
     def asked(cls) -> list[str]:
-        """The names of the tests that this suite has."""
+        """The names of the tests in this suite."""
         return [name for name in dir(cls) if name.startswith("test_") and callable(getattr(cls, name))]

@@ -1,4 +1,4 @@
-"""Tests of commits: conditions, losses, and what a lost commit leaves."""
+"""Tests of commits: their conditions, lost races, and what a commit that lost leaves behind."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ class Leaving(Suite):
     # Copying.
 
     def elsewhere(self) -> str:
-        """Another location of the same kind, still empty."""
+        """Another empty location of the backend under test."""
         return self.location() + "-copy"
 
     def copied(self) -> Store:
-        """A copy of the store, opened with the keys."""
+        """A copy of the store, made with `copy` and opened with the keys."""
         self.backend().copy(self.location(), self.elsewhere())
         copy = self._kept(self.backend().open(self.elsewhere()))
         copy.authenticate(self.mac)

@@ -1,4 +1,4 @@
-"""Helpers of the suite: names as a vault gives them, a key for heads, and ways to read a store."""
+"""Helpers of the suite: names as a vault makes them, a MAC for log heads, and ways to read a store."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DONE = b"done "
 
 
 def line(number: int, shelf: str = TRAVEL) -> str:
-    """The name of a line, as a vault gives it."""
+    """The name of a line, as a vault makes it."""
     return f"{shelf}lines/01{'K' * 20}{number:04}"
 
 
 def standing(number: int) -> str:
-    """The name of one of the vault's own objects."""
+    """The name of one of the vault's own objects, outside any actor."""
     return f"vault/standing/{number:032x}"
 
 
@@ -39,7 +39,10 @@ def cap(number: int) -> str:
 
 
 def unordered(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of siblings of which one is the other and more, from a character before "/" on: their order varies."""
+    """Pairs of sibling names whose order differs between stores, such as `a` (a directory) and `a-b`.
+
+    One name is the beginning of the other, and the next character of the longer one sorts before "/".
+    """
     levels = {tuple(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 2)}
     return [
         ("/".join(one), "/".join(two))
@@ -49,7 +52,7 @@ def unordered(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def asked_for(store: Store) -> list[bytes]:
-    """The entries of a log, without those in which a worker states what it carried out."""
+    """The log's entries, without those in which a worker states which entries it carried out."""
     found = [entry or b"" for _, _, entry in store.entries(0, store.head().size)]
     return [entry for entry in found if not entry.startswith(_DONE)]
 
@@ -76,7 +79,7 @@ class SuiteMac:
 
 @contextmanager
 def refused(*kinds: type[Exception]) -> Iterator[None]:
-    """Fail if the block does not raise one of `kinds`."""
+    """Fail if the block does not raise an error of one of the `kinds`."""
     try:
         yield
     except kinds:
@@ -86,7 +89,7 @@ def refused(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def stale() -> Iterator[list[Stale]]:
-    """Fail if the block does not raise Stale. The list then holds the error."""
+    """Fail if the block does not raise Stale. After the block, the yielded list holds the error."""
     found: list[Stale] = []
     try:
         yield found
@@ -128,14 +131,14 @@ def everything(store: Store) -> Everything:
 
 
 def look(store: Store) -> list[Object]:
-    """Every object, after a refresh of each scope."""
+    """Every object of the store, read after a refresh of each scope."""
     for scope in {store.scope(name) for name in (FORMAT, TRAVEL + "profile", BOBS + "profile")}:
         store.version(scope)
     return pages(store, "")
 
 
 def pages(store: Store, prefix: str, limit: int = 1000) -> list[Object]:
-    """Every object below `prefix`, page by page."""
+    """Every object whose name starts with `prefix`, read page by page."""
     found: list[Object] = []
     after = ""
     while page := store.list(prefix, after, limit):
@@ -146,7 +149,7 @@ def pages(store: Store, prefix: str, limit: int = 1000) -> list[Object]:
 
 
 def followed(store: Store, scope: str, after: Version, limit: int = 1000) -> list[Object]:
-    """The changes in a scope as a follower finds them: a refresh, then page by page."""
+    """The changes in a scope, as a follower reads them: a refresh, then page by page."""
     store.version(scope)
     found: list[Object] = []
     while page := store.changes(after, limit, scope):
@@ -172,7 +175,7 @@ def names_of(things: Iterable[Object]) -> list[str]:
 
 
 def in_threads(work: Sequence[Callable[[], None]]) -> None:
-    """Run all at once in threads. Raises an error of one of them."""
+    """Run all functions at once, each in a thread. If some fail, raises one of their errors."""
     errors: list[BaseException] = []
     start = threading.Barrier(len(work))
 

@@ -1,4 +1,4 @@
-"""The base of every part of the suite: stores to test, and their guarantees."""
+"""The base class of the suite's parts: the stores to test, and the guarantees that they give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def only(**properties: bool) -> Callable[[Test], Test]:
-    """Mark a test for stores with these properties. Other stores' suites do not have it."""
+    """Mark a test for stores with these properties. The suites of other stores leave the test out."""
 
     def marked(test: Test) -> Test:
         vars(test)["only"] = properties
@@ -23,28 +23,29 @@ def only(**properties: bool) -> Callable[[Test], Test]:
 
 
 class Suite:
-    """The stores to test, and their guarantees."""
+    """The stores to test, and the guarantees that they give."""
 
     is_whole = True
-    """Whether a commit is atomic, and all of its conditions hold at one moment."""
+    """Whether a commit is atomic: all of its effects or none, and all of its conditions hold at one moment."""
 
     one_log = True
-    """Whether all processes write one log. Otherwise each has its own, which its `head` and `entries` show."""
+    """Whether all processes write one log. Otherwise each process has a log, and `head` and `entries` show only that.
+    """
 
     archives = True
-    """Whether entries of the log can be dropped. Otherwise `archive` is refused."""
+    """Whether entries of the log can be dropped. If not, the store must refuse `archive`."""
 
     copies = True
     """Whether the backend has `copy`."""
 
     clock_leeway = 30_000
-    """How far, in ms, a commit's time may lie before the log's latest entry."""
+    """The most, in ms, by which a commit's time may be earlier than the time of the log's latest entry."""
 
     threads = 8
-    """How many threads race for one name. Fewer for a store whose losers wait long."""
+    """The number of threads that race for one name. Choose fewer for a store whose losers wait long."""
 
     turns = 10
-    """How many rounds they race."""
+    """The number of rounds of each race between threads."""
 
     mac = SuiteMac()
 
@@ -53,19 +54,19 @@ class Suite:
         raise NotImplementedError
 
     def location(self) -> str:
-        """A location that was empty when the test began; the same one at every call of that test."""
+        """A location that was empty when the test began; the same location at every call within one test."""
         raise NotImplementedError
 
     # Used by the tests.
 
     def new(self, entries: Sequence[bytes] = (b"made",), effects: Sequence[Effect] = (), time: int = NOW) -> Store:
-        """A new store with the keys open. Its first commit creates the format record too, as a vault's does."""
+        """A new store with open keys. Its first commit also creates the format record, as in a vault."""
         if not any(isinstance(effect, PutNew) and effect.name == FORMAT for effect in effects):
             effects = [PutNew(FORMAT, b"format"), *effects]
         return self._kept(self.backend().create(self.location(), self.mac, entries, effects, time))
 
     def another(self) -> Store:
-        """The same store opened again, as another process would, with the keys open."""
+        """The same store opened again with its keys, as another process would open it."""
         store = self.unauthenticated()
         store.authenticate(self.mac)
         return store
@@ -74,7 +75,7 @@ class Suite:
         return self._kept(self.backend().open(self.location()))
 
     def root(self, store: Store) -> bytes:
-        """The root of its log's tree."""
+        """The root of the Merkle tree of the store's log."""
         head = store.head()
         return merkle_log.Range.of(head.size, head.peaks).root()
 

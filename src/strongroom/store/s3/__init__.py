@@ -1,8 +1,9 @@
 """A vault in a bucket, for any number of workers: `s3://bucket/prefix`.
 
-Each worker has a log of its own. A commit writes an intent to that log (write-ahead), then the effects, then `done` to
-the log, and is then acknowledged. If it only creates objects of an actor, `done` may follow a moment later (ADR 0037).
-Workers keep no state that cannot be read again from the bucket.
+Each worker has a log of its own. A commit first writes an intent to that log (write-ahead), and then carries out the
+effects. A last entry, `done`, states that it did, and the caller gets its answer. If a commit only creates objects of
+an actor, `done` may follow a moment after the answer (ADR 0037). Workers keep no state that cannot be read again from
+the bucket.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class S3Backend:
 
 
 def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
-    """The bucket at a location, after its probe. With `at_once`, the probe includes several concurrent writers."""
+    """Return the bucket at a location after a probe of its guarantees.
+
+    With `at_once`, the probe also tries several concurrent writers.
+    """
     bucket = S3Bucket(access(location))
     Probe(bucket, os.urandom(8).hex()).check(at_once=at_once)
     return bucket
@@ -48,7 +52,7 @@ def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
 def create(
     bucket: Bucket, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
 ) -> S3Store:
-    """Create a store. The format record comes last: without it there is no store."""
+    """Create a store. The format record is written last: a bucket without a format record holds no store."""
     if bucket.get(FORMAT) is not None:
         raise VaultExists(f"s3://{location} already holds a vault")
     _check_not_half_moved(bucket, location)
@@ -70,7 +74,10 @@ def create(
 
 
 def open_store(bucket: Bucket, location: str) -> S3Store:
-    """Open the store in a bucket. VaultMissing if there is none, StoreUnavailable if it was moved only in part."""
+    """Open the store in a bucket.
+
+    Raises VaultMissing if there is no store, and StoreUnavailable if a move into this bucket was interrupted.
+    """
     found = bucket.get(FORMAT)
     if found is None:
         _check_not_half_moved(bucket, location)
@@ -81,7 +88,10 @@ def open_store(bucket: Bucket, location: str) -> S3Store:
 
 
 def _check_not_half_moved(bucket: Bucket, location: str) -> None:
-    """Raise StoreUnavailable if moving a vault here has begun and not ended. For buckets without a format record."""
+    """Raise StoreUnavailable if moving a vault into this bucket has begun and not ended.
+
+    Called for a bucket that has no format record.
+    """
     if any(worker.startswith(object_names.MOVING) for worker in worker_log.written_logs(bucket)):
         raise StoreUnavailable(
             f"a vault was moved to s3://{location} only in part, and is not one yet",

@@ -1,6 +1,7 @@
-"""A process's replica of one actor's objects: those of the present generation, in packs or outside them.
+"""A process's replica of one actor's objects, whether they are in packs or stored singly.
 
-What all replicas have in common, and the rule that none goes back, is in `bucket_replica`.
+Only objects of the present generation count: each purge begins a new generation. The code that all replicas share, and
+the rule that no replica goes back to an older state, are in `bucket_replica`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PACKS = "/packs/"
 
 
 class ActorView(View):
-    """The objects of one actor: those of the present generation, in packs or outside them."""
+    """The objects of one actor in the present generation (a purge begins a new one), in packs or stored singly."""
 
     def __init__(self, bucket: Bucket, which: int, locator: str, threads: Executor, past: Past) -> None:
         super().__init__(bucket, which, past)
@@ -33,12 +34,12 @@ class ActorView(View):
         self.packs: dict[str, Pack] = {}
         self.claims: dict[str, str] = {}
         self.left_over: list[str] = []
-        """Objects of purged generations, to be deleted by any process that sees them."""
+        """Objects of purged generations. Any process that sees such objects deletes them."""
         self._last: dict[str, str] = {}
-        """The last list: etags by places."""
+        """The last list of the bucket: the etag of each object by its place."""
         self._in_packs: dict[str, Known] = {}
         self.bytes = 0
-        """The approximate size of the packs in RAM."""
+        """The approximate size in bytes of the packs in RAM."""
 
     @property
     def prefix(self) -> str:
@@ -49,9 +50,10 @@ class ActorView(View):
         return self.head.table
 
     def wrote_head(self, head: ActorHead, etag: str, before: str) -> int:
-        """Record keys that this process has just written over the head `before`. Returns the number of the change.
+        """Record that this process has just written the actor's head (keys and generations) over the head `before`.
 
-        After a purge, or if a refresh or another thread has got further, it refreshes instead.
+        Returns the number of the change. If there was a purge, or if a refresh or another thread has read a newer head,
+        this view is refreshed instead.
         """
         with self.guard:
             if head.table == self.head.table and self.head_etag == before:
@@ -60,7 +62,7 @@ class ActorView(View):
         return self.refresh()
 
     def _have_head(self, head: ActorHead, etag: str) -> None:
-        """Set a head that is newer than the known one. The guard is held."""
+        """Replace the known head by a newer one. The caller holds the guard."""
         if etag != self.head_etag:
             self._past.replaced(object_names.AT, object_names.version_of(self.head_etag))
         self._past.reached(head.table)
@@ -71,7 +73,7 @@ class ActorView(View):
         return is_replaced or not is_as_new(head.table, self._past.floor(self._since))
 
     def _take_keys(self) -> int:
-        """Set the keys to those of the head. The guard is held."""
+        """Take the actor's keys from the head. The caller holds the guard."""
         name = f"{self.prefix}{object_names.KEYS}"
         known = _keys_in(self.head, self.head_etag)
         if known is None:
@@ -90,12 +92,15 @@ class ActorView(View):
             return super().wrote(name, place, known, before)
 
     def places(self) -> Sequence[str]:
-        """The places in the last list, and those written since."""
+        """The places in the last list, and the places written since."""
         with self.guard:
             return list(self._last)
 
     def look_at_head(self) -> None:
-        """Refresh only if the head has changed. Enough for commits that need keys and generations, but no lines."""
+        """Refresh only if the head has changed.
+
+        This is enough for commits that need keys and generations but no lines.
+        """
         found = self._bucket.get(self.prefix + object_names.AT)
         with self.guard:
             if self.head_etag == ("" if found is None else found.etag):
@@ -129,7 +134,10 @@ class ActorView(View):
         raise StoreUnavailable("the bucket kept changing while it was read", hint="try again")
 
     def _back(self, head: ActorHead, etag: str, found: Mapping[str, Known], current: int) -> str:
-        """The name of an object that is older than known; empty if there is none. The guard is held."""
+        """The name of an object that is older in the bucket than in this view; empty if there is none.
+
+        The caller holds the guard.
+        """
         if self._is_head_back(head, etag):
             return f"the head of {self.prefix}"
         for name in self.objects:
@@ -141,9 +149,9 @@ class ActorView(View):
         return ""
 
     def _see_little(self, listed: Sequence[BucketListing], current: int) -> bool:
-        """Apply a list in which only unpacked objects have changed. Returns False if there is more to it.
+        """Apply a new list if only unpacked objects differ from the last list. Returns False if more has changed.
 
-        This fast path is almost always taken, and an actor may have very many lines in packs.
+        This fast path is taken almost always, and saves work for actors with very many lines in packs.
         """
         seen = {one.name: one.etag for one in listed}
         with self.guard:
@@ -164,13 +172,13 @@ class ActorView(View):
             return True
 
     def _as_found(self, place: str, alone: Known | None) -> tuple[str, Known | None]:
-        """An object of the present generation by its name, merged with what packs hold of it."""
+        """Return the logical name and the state of an object, merged with its state in packs."""
         found = object_names.below(place, self.table)
         name = "" if found is None else found.name
         return name, either(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
-        """Mark own writes of this round as unknown, so that the next round reads them again: the list may lack them."""
+        """Make the next round read again what this process wrote in this round, since this round's list may lack it."""
         own = [name for name, began in self._own.items() if began >= current]
         self._last.update((object_names.actor_place(name, self.table), "") for name in own)
 
@@ -214,7 +222,7 @@ class ActorView(View):
             self._look_at_own_again(current)
 
     def _head(self, listed: Sequence[BucketListing]) -> tuple[ActorHead, str] | None:
-        """The head that was listed, and its etag. None if it changed before it was read."""
+        """The actor's head as in the list, with its etag. None if the head changed before it was read."""
         at = self.prefix + object_names.AT
         seen, size = next(((one.etag, one.size) for one in listed if one.name == at), ("", 0))
         if seen == self.head_etag:
@@ -227,7 +235,7 @@ class ActorView(View):
         return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), seen)
 
     def sweep(self) -> int:
-        """Delete the objects of purged generations. Returns how many."""
+        """Delete the objects of purged generations. Returns the number deleted."""
         with self.guard:
             left = list(self.left_over)
         if left:
@@ -244,7 +252,7 @@ def _keys_in(head: ActorHead, etag: str) -> Known | None:
 
 
 def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Known], dict[str, BucketListing]]:
-    """The objects of the present generation by their names, and its packs by their places."""
+    """Return the unpacked objects of the present generation by their names, and the packs by their places."""
     loose: dict[str, Known] = {}
     packed: dict[str, BucketListing] = {}
     for one in listed:
@@ -259,7 +267,10 @@ def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Kno
 
 
 def _is_left_over(place: str, table: Table) -> bool:
-    """Whether a place belongs to an earlier generation. One later than the table's is alive: the list was newer."""
+    """Whether a place belongs to an earlier generation.
+
+    A place of a later generation than the known one belongs to live objects: the list is newer than the known head.
+    """
     found = object_names.below(place, table)
     return found is not None and place < object_names.actor_place(found.name, table)
 
@@ -271,7 +282,7 @@ def _is_by_itself(place: str, table: Table) -> bool:
 
 
 def _filled(packed: Mapping[str, BucketListing]) -> dict[str, BucketListing]:
-    """The packs that are more than a claim."""
+    """The packs that are filled, without claims (places reserved for packs)."""
     if large := next((place for place, one in packed.items() if one.size > packs.LARGEST), ""):
         raise _too_large(large)
     return {place: one for place, one in packed.items() if not packs.is_claim(one.size)}

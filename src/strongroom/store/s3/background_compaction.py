@@ -11,19 +11,19 @@ from strongroom.store.s3.actor_replica import ActorView
 from strongroom.store.s3.compaction import Compactor
 
 REST = 15.0
-"""Seconds between verifying a pack and deleting what it replaces: longer than one page of a list may take."""
+"""Seconds between verifying a pack and deleting the objects it replaces. Reading one page of a list takes less."""
 AGAIN = 60.0
 """Seconds until the same actor may be compacted again."""
 SOON = 15.0
-"""The same for an actor with more unpacked lines than a page of a list, which slow every get down."""
+"""Seconds until an actor with many unpacked lines may be compacted again. Such lines slow down every get."""
 _MANY = 512
-"""SOON applies to actors with at least this many unpacked lines."""
+"""From this number of unpacked lines on, SOON applies and not AGAIN."""
 _WAITING = 256
 _PATIENCE = 15.0
 
 
 class Background:
-    """Compacts actors that are due. Errors are counted, and affect nothing else."""
+    """Compacts actors that are due. Errors are counted and have no other effect."""
 
     def __init__(
         self, compactor: Compactor, *, clock: Callable[[], float] = time.monotonic, rest: float = REST
@@ -33,9 +33,12 @@ class Background:
         self._rest = rest
         self._waiting: queue.Queue[str | None] = queue.Queue()
         self._turns: dict[str, float] = {}
-        """Actors that wait (infinity), or were compacted lately: the time from which they may wait again."""
+        """For each queued or lately compacted actor: the time from which it may be queued again.
+
+        The time is infinity while the actor waits in the queue.
+        """
         self._pauses: dict[str, float] = {}
-        """The pause of each waiting actor after its compaction."""
+        """For each queued actor: the pause in seconds after its compaction."""
         self._guard = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -43,7 +46,10 @@ class Background:
         self.errors = 0
 
     def consider(self, view: ActorView) -> None:
-        """Queue an actor if it is due. Cheap, and never raises. If the queue is full, a later call queues it."""
+        """Queue an actor if compaction is due. Cheap, and never raises.
+
+        If the queue is full, nothing happens, and a later call can queue the actor.
+        """
         now = self._clock()
         if self._stop.is_set() or self._turns.get(view.locator, now) > now or not self._compactor.is_due(view):
             return
@@ -59,7 +65,7 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop after the current pass, which skips its rest and deletes nothing from now on. Idempotent."""
+        """Stop after the current pass, which then neither waits nor deletes anything. Calling it twice is harmless."""
         with self._guard:
             self._stop.set()
             self._waiting.put(None)

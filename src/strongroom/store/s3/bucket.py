@@ -3,10 +3,10 @@
 A call has one of four outcomes: the answer, None for a missing object, `NameTaken` or `Changed` for a lost race, or
 StoreUnavailable for everything else.
 
-A write whose answer got lost is read back before it counts as lost: bodies are never the same by chance, so an equal
-one is our own. The same after a conflict (409), because a server may abandon a write for another one that it abandons
-too: if the object has not changed, the race was not run. Answers of one server that contradict each other are asked for
-again, then StoreUnavailable.
+If the answer to a write got lost, the object is read back. Two bodies are never equal by chance, so an equal body is
+our own write. The object is also read back after a conflict (409), because a server may cancel two concurrent writes,
+each because of the other. If the object has not changed, the write is tried again. If a server's answers contradict
+each other, the request is repeated a few times, and then StoreUnavailable is raised.
 """
 
 from __future__ import annotations
@@ -35,19 +35,22 @@ _PATIENCE = timedelta(seconds=20)
 _TIMEOUT = timedelta(seconds=10)
 _CONNECT = timedelta(seconds=3)
 _ASKS = 3
-"""How often to ask when answers contradict each other."""
+"""How often to repeat a request when a server's answers contradict each other."""
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
-"""Seconds between attempts to create an object after a conflict that left none. obstore itself does so for swaps."""
+"""Seconds between attempts to create an object after a conflict that no writer won. obstore itself retries swaps."""
 _DELETE_PAUSES = (0.05, 0.2, 0.8)
-"""Seconds between attempts to delete what a server has deleted only in part."""
+"""Seconds between attempts to delete objects when the server has deleted only some of them."""
 _IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
-"""Raised when a condition did not hold. An AlreadyExistsError can also mean a conflict, which is to be retried."""
+"""The errors of obstore for a condition that does not hold.
+
+An AlreadyExistsError can also mean a conflict between writers, and then the write is tried again.
+"""
 _CONFLICT = "409 Conflict"
 
 
 _FIXED = {"conditional_put": "etag", "skip_signature": "false"}
-"""Settings that override the environment, which obstore reads by itself."""
+"""Settings that override those environment variables that obstore reads by itself."""
 _REFUSED = {"AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken"}
 
 
@@ -60,11 +63,11 @@ class NameTaken(Exception):
 
 
 class Changed(Exception):
-    """An object is not the expected one any more, or is gone."""
+    """An object has another etag than expected, or is gone."""
 
 
 class BucketListing(NamedTuple):
-    """An object in a list. `etag` has no quotes; `modified` is the server's time, in ms."""
+    """An object in a list. `etag` is without quotes; `modified` is the server's time, in ms."""
 
     name: str
     etag: str
@@ -73,44 +76,53 @@ class BucketListing(NamedTuple):
 
 
 class BucketObject(NamedTuple):
-    """An object's bytes, and the etag of exactly these."""
+    """An object's bytes, and the etag that belongs to exactly these bytes."""
 
     body: bytes
     etag: str
 
 
 class Bucket(Protocol):
-    """Objects below one prefix. Every method may be called from any thread, and is one request and its retries."""
+    """The objects below one prefix of a bucket.
+
+    Every method may be called from any thread, and sends one request, repeated if needed.
+    """
 
     time: int
-    """The server's time, in ms, at the last probe; 0 before one. A clock far behind it is refused."""
+    """The server's time, in ms, at the last probe; 0 before a probe.
+
+    A machine whose clock is far behind it is refused.
+    """
     keeps_versions: bool
-    """Whether an answer to a write has shown that the bucket keeps old versions of objects."""
+    """Whether the answer to a write has shown that the bucket keeps old versions of objects."""
 
     def get(self, name: str) -> BucketObject | None:
-        """The object, or None."""
+        """The object, or None if it is missing."""
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         """The objects whose names start with `prefix`, which ends with a slash, and come after `after`.
 
-        All of them, or the first `limit`. In the server's order, which is byte order only among names of one length at
-        one level.
+        Without `limit`, returns all of them; with `limit`, the first ones. The order is the server's: byte order only
+        among names of equal length at the same level.
         """
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """The name parts between `prefix`, which ends with a slash, and the next slash: each once, in order.
+        """The parts of names between `prefix`, which ends with a slash, and the next slash: each part once, in order.
 
-        One request for every thousand of them, however much lies below each.
+        Sends one request for every thousand parts, no matter how many objects are below each.
         """
 
     def create(self, name: str, body: bytes) -> str:
-        """Create an object and return its etag. NameTaken if there is one."""
+        """Create an object and return its etag. NameTaken if the object exists already."""
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
-        """Replace the object that has `etag`, and return the new etag. Changed if it has another or is gone."""
+        """Replace the object that has `etag`, and return the new etag.
+
+        Raises Changed if the object has another etag or is gone.
+        """
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects. Missing ones are no error."""
+        """Delete objects. A missing object is no error."""
 
 
 class S3Bucket:
@@ -119,7 +131,10 @@ class S3Bucket:
     def __init__(self, access: Access, *, quoted: bool = True) -> None:
         self._prefix = f"{access.prefix}/" if access.prefix else ""
         self.quoted = quoted
-        """Whether etags in conditions are quoted, as in the standard; some servers only accept them without."""
+        """Whether conditions send etags in quotes, as the standard says.
+
+        Some servers only accept etags without quotes.
+        """
         self.time = 0
         self.keeps_versions = False
         self._store = S3Store(
@@ -144,7 +159,7 @@ class S3Bucket:
         raise contradiction()
 
     def _get(self, name: str) -> tuple[BucketObject, int]:
-        """An object and its size. An empty body, which would be a tombstone, is checked by a second request."""
+        """An object and its size. An empty body would be a tombstone, so a second request checks it."""
         with _answered("read"):
             answer = obstore.get(self._store, self._prefix + name)
             found = BucketObject(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
@@ -208,7 +223,10 @@ class S3Bucket:
             self._delete([self._prefix + name for name in names[at : at + _DELETES]])
 
     def _delete(self, paths: Sequence[str]) -> None:
-        """Delete up to 1,000 objects. Ceph rejects single ones that another client is deleting, so that is retried."""
+        """Delete up to 1,000 objects.
+
+        Ceph refuses to delete objects that another client is deleting, so these are tried again.
+        """
         with _answered("delete"):
             for pause in _DELETE_PAUSES:
                 try:
@@ -221,7 +239,11 @@ class S3Bucket:
 
 
 def as_listed(bucket: Bucket, one: BucketListing) -> BucketObject | None:
-    """An object from a list, as it is now. StoreUnavailable if it has the same etag and another length."""
+    """Read an object as in a list.
+
+    Returns its current bytes and etag, or None. Raises StoreUnavailable if it has the etag of the list but another
+    length.
+    """
     for _ in range(_ASKS):
         found = bucket.get(one.name)
         if found is None or found.etag != one.etag or len(found.body) == one.size:
@@ -240,7 +262,7 @@ def _conflicting() -> StoreUnavailable:
 
 
 def _own(found: BucketObject | None, body: bytes, lost: Exception) -> str:
-    """The etag of what was found if we wrote it ourselves and its answer was lost. Raises `lost` otherwise."""
+    """The etag of the object read back, if its bytes show that our own write succeeded. Otherwise raises `lost`."""
     if found is None or not body or found.body != body:
         raise lost from None
     return found.etag
@@ -251,7 +273,7 @@ class _Lost(Exception):
 
 
 class _Conflict(_Lost):
-    """The server gave up the write. Whether the race was run is not known yet."""
+    """The server cancelled a write because of a concurrent one. It is not known yet which write won, if any."""
 
 
 class _Missing(Exception):
@@ -260,7 +282,10 @@ class _Missing(Exception):
 
 @contextmanager
 def _answered(what: str) -> Iterator[None]:
-    """Translate obstore's errors into the contract's. Of a failed request, only the server's error code is repeated."""
+    """Translate obstore's errors into those of the store's contract.
+
+    Of a failed request, only the server's error code is repeated.
+    """
     try:
         yield
     except _LOST as error:

@@ -1,4 +1,4 @@
-"""Names that are read from the bucket itself each time, without a replica: records of caps, actors, and strays."""
+"""Names that are read from the bucket at each call, without a replica: cap records, actors and stray objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.store.s3.bucket import PAGE, Bucket, BucketListing
 
 
 def cap_records(bucket: Bucket, prefix: str, after: str) -> Iterator[Object]:
-    """Records of caps, in pages, because there may be very many."""
+    """Records of caps, read page by page, because there may be very many."""
     place = object_names.plain_place(after) if after.startswith(object_names.CAPS) else ""
     below = object_names.plain_place(max(prefix, object_names.CAPS)).rpartition("/")[0] + "/"
     while page := bucket.list(below, place, PAGE) if after <= object_names.CAPS + "~" else ():
@@ -26,7 +26,10 @@ def _cap_record(one: BucketListing) -> Object:
 
 
 def locators(bucket: Bucket, after: str = "") -> Iterator[str]:
-    """Every actor with objects in the bucket; with `after`, from the actor of that name on."""
+    """Every actor with objects in the bucket.
+
+    With `after`, the name of an object, the list begins with the actor of that object.
+    """
     for locator in bucket.folders(object_names.ACTORS):
         place = f"{object_names.ACTORS}{locator}/"
         is_behind = place > after[: len(place)] or object_names.locator_of(after) == locator
@@ -35,13 +38,13 @@ def locators(bucket: Bucket, after: str = "") -> Iterator[str]:
 
 
 def _unheard(bucket: Bucket) -> Iterator[str]:
-    """Announcements that no reader reaches, because one before them is missing."""
+    """Announcements of changes that no reader reaches, because an earlier number is missing."""
     numbered = enumerate(sorted(one.name for one in bucket.list(object_names.NEWS)), 1)
     yield from (name for number, name in numbered if name != object_names.news(number))
 
 
 def strays(bucket: Bucket) -> Iterator[str]:
-    """Objects at places that we never use, so that nobody reads them."""
+    """Objects at places that we never use, so that no reader looks at them."""
     yield from _unheard(bucket)
     for part in (object_names.ACTORS, object_names.LOGS):
         place = ""

@@ -1,9 +1,10 @@
 """A probe of the guarantees that a bucket must give, on the bucket itself: some servers silently ignore conditions.
 
-Each trial is named, writes below `probe/` and removes what it wrote. A vault is opened only if all of them pass. A
-trial that loses a race without a competitor proves nothing, because an answer may have been lost: it is repeated under
-another name. The trial with several writers is separate, because some servers let losers wait for a second or more. A
-vault is created only after it has passed; a process that opens one runs it a moment later, beside its work.
+Each trial has a name, writes objects below `probe/` and removes them again. A vault is opened only if all trials pass.
+A trial may lose a race although there is no other writer, because the answer to its first attempt got lost. That proves
+nothing, so the trial is repeated under another name. The trial with several writers is separate, because some servers
+let losers wait for a second or more. Creating a vault waits for this trial; after opening a vault, it runs a moment
+later in the background.
 """
 
 from __future__ import annotations
@@ -27,24 +28,27 @@ _WRITERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial: what was tried, and what is wrong; empty if nothing is."""
+    """One trial: the guarantee that was tried, and the fault found. The fault is empty if the trial passed."""
 
     what: str
     wrong: str = ""
 
 
 class Probe:
-    """The trials, below a name of their own."""
+    """The trials. Their objects are below a prefix of their own."""
 
     def __init__(self, bucket: S3Bucket, name: str) -> None:
         self._bucket = bucket
         self._whole = f"{PLACE}{name}/"
         self._begun = 0
         self._place = self._whole
-        """The name below which the current attempt writes."""
+        """The prefix of the objects that the current attempt writes."""
 
     def run(self, *, at_once: bool = True) -> Generator[Trial, None, None]:
-        """Run one trial after the other. Also determines how this server wants its etags, and its clock."""
+        """Run one trial after the other.
+
+        Also finds out how this server wants etags in conditions, and what its clock says.
+        """
         trials: dict[str, Callable[[], str]] = {
             "an object comes back": self._comes_back,
             "a new object is written once (If-None-Match)": self._once,
@@ -84,7 +88,7 @@ class Probe:
         raise StoreUnavailable("the object store kept losing its own answers while it was tried", hint="try again")
 
     def check(self, *, at_once: bool = True) -> None:
-        """Raise StoreUnavailable that names the first trial that fails."""
+        """Raise StoreUnavailable for the first trial that failed, with its name. No error if all passed."""
         with closing(self.run(at_once=at_once)) as trials:
             wrong = next((trial for trial in trials if trial.wrong), None)
         if wrong is not None:
@@ -110,7 +114,7 @@ class Probe:
         return "the second write replaced the first"
 
     def _as_it_was(self) -> str:
-        """Test a write with a condition, with the etag quoted and unquoted: some servers accept only one of them."""
+        """Try a conditional write, with the etag in quotes and without: some servers accept only one of these forms."""
         etag = self._bucket.create(self._place + "a", b"one")
         for quoted in (True, False):
             self._bucket.quoted = quoted
@@ -134,7 +138,10 @@ class Probe:
         return "it was made"
 
     def _at_once(self) -> str:
-        """Catches a server that checks and then writes, not atomically. It passes every other trial."""
+        """A trial that catches a server which first checks a condition and then writes, not atomically.
+
+        Such a server passes every other trial.
+        """
         new, old = f"{self._place}new", f"{self._place}old"
         etag = self._bucket.create(old, b"one")
         ready = Barrier(2 * _WRITERS)

@@ -1,12 +1,12 @@
 """Views: a process's replica of a part of the bucket, and how it learns of others' writes.
 
-A part is the vault's own objects, or one actor's (`actor_replica`). After `refresh`, a view includes everything that
-was acknowledged to anybody before the call. Changes are numbered per process, increasing, so that a follower can ask
-for newer ones.
+A part is the vault's own objects, or one actor's (`actor_replica`). After `refresh`, a view includes every write that
+was acknowledged to any process before the call. Each process numbers the changes that it sees, in increasing order, so
+that a follower can ask for newer ones.
 
-A view never goes back. If a list shows an object older than known, or missing without a tombstone, the bucket is read
-once more, because a list takes time and is not of one moment. If it is still so, that is Tampered, and the view keeps
-what it knew.
+A view never goes back. A list may show an older version of an object than the view knows, or lack an object that has no
+tombstone. A list takes time and does not show one moment, so the bucket is then read once more. If the second list
+shows the fault again, Tampered is raised, and the view keeps the newer state.
 """
 
 from __future__ import annotations
@@ -24,29 +24,35 @@ from strongroom.store.s3.known_objects import Known, by_itself
 from strongroom.store.s3.rollback_guard import Past, moment
 
 _ROOM = 1 << 40
-"""The range of change numbers of each view. A later view's numbers are all greater."""
+"""The size of each view's range of change numbers. A view made later has greater numbers than all earlier views."""
 LINES = "/lines/"
 _A_WHILE = 60_000
-"""How long, in ms, a process relies on announcements alone. Bounds how long deleting them can hide a revocation."""
+"""How long, in ms, a process relies on announcements of changes alone, without a full refresh.
+
+An attacker who deletes announcements can hide a revocation for this long at most.
+"""
 
 
 class View(ABC):
-    """The common part of both views. Thread-safe."""
+    """The base class of views: replicas of the vault's own objects or of one actor's. Thread-safe."""
 
     def __init__(self, bucket: Bucket, which: int, past: Past) -> None:
         self._bucket = bucket
         self._past = past
         self._since = 0
-        """The moment at which the present round began."""
+        """The moment at which the present round (one read of the bucket) began."""
         self.guard = threading.Condition(threading.RLock())
         self.objects: dict[str, Known] = {}
         self._changed: dict[str, int] = {}
-        """The number of each object's last change, in that order."""
+        """For each object, the number of its last change. The mapping is in the order of these numbers."""
         self._altered: set[int] = set()
-        """Changes that replaced the content of a line, which only an attacker or a broken bucket does."""
+        """Numbers of the changes that replaced the content of a line. Only an attacker or a broken bucket does that."""
         self.latest = which * _ROOM
         self._own: dict[str, int] = {}
-        """The round in which this process wrote an object. That round's list may lack the write."""
+        """For each object that this process wrote: the round (one read of the bucket) in which it did.
+
+        The list of that round may lack the write.
+        """
         self._begun = 0
         self._finished = 0
         self._running = False
@@ -54,7 +60,7 @@ class View(ABC):
     def refresh(self) -> int:
         """Read the bucket, and return the number of the latest change.
 
-        Concurrent callers share one read of the bucket (coalescing), but only one that begins after their call.
+        Concurrent callers share one read of the bucket (coalescing), and that read begins after each of their calls.
         """
         with self.guard:
             mine = self._begun + 1
@@ -87,10 +93,10 @@ class View(ABC):
 
     @abstractmethod
     def _look(self, current: int) -> None:
-        """Bring the view up to date; `current` is the number of this round."""
+        """Read the bucket and bring the view up to date. `current` is the number of this round."""
 
     def changes(self, after: int, limit: int) -> Sequence[Object]:
-        """The changes after a number, in order, with the number as version."""
+        """The changes after a number, in order. The version of each returned object is the number of its change."""
         with self.guard:
             newer = list(takewhile(lambda one: one[1] > after, reversed(self._changed.items())))
             return [change for name, number in newer[: -limit - 1 : -1] for change in self._changes_of(name, number)]
@@ -103,9 +109,10 @@ class View(ABC):
         yield Object(name, number, None if is_gone else b"")
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
-        """Record what this process has just written to a place over `before`. Returns the number of the change.
+        """Record an object that this process has just written over `before`. Returns the number of the change.
 
-        Does nothing if a refresh or another thread has got further, or if the place's generation was purged meanwhile.
+        Does nothing if a refresh or another thread has recorded a newer state, or if the generation of the object's
+        place was purged meanwhile.
         """
         with self.guard:
             if self.objects.get(name) != before or not self._counts(place):
@@ -116,7 +123,7 @@ class View(ABC):
             return self._note(name)
 
     def _counts(self, place: str) -> bool:  # noqa: ARG002
-        """Whether objects at a place belong to this view."""
+        """Whether objects at this place belong to this view."""
         return True
 
     def _note(self, name: str) -> int:
@@ -126,16 +133,20 @@ class View(ABC):
         return self.latest
 
     def _is_over(self, name: str, before: Known | None) -> None:
-        """Remember a replaced version, except of a line: a line ends with a tombstone, which is recognised as such."""
+        """Remember that a version was replaced.
+
+        Not needed for a line: it changes only into a tombstone, and the tombstone shows that the line's version is
+        past.
+        """
         if before is not None and not before.is_gone and LINES not in name:
             self._past.replaced(name, before.version)
 
     def is_past(self, name: str, version: Version) -> bool:
-        """Whether this version of an object has been replaced."""
+        """Whether this version of an object has been replaced by a newer one."""
         return self._past.has_replaced(name, version, moment())
 
     def _is_back(self, name: str, known: Known | None, current: int) -> bool:
-        """Whether this refresh found an older version of an object than the one already known (a rollback)."""
+        """Whether this refresh found an older version of an object than the view already knows (a rollback)."""
         before = self.objects.get(name)
         if before is None or self._own.get(name, -1) >= current or is_derived(name):
             return False
@@ -144,7 +155,7 @@ class View(ABC):
         return known.version != before.version and self._past.has_replaced(name, known.version, self._since)
 
     def _took(self, name: str, before: Known | None, known: Known | None) -> None:
-        """Record a change that a refresh found, if it is one."""
+        """Record the state of an object that a refresh found, if it differs from the known one."""
         if before is None or known is None or before[:2] != known[:2]:
             self._is_over(name, before)
             number = self._note(name)
@@ -152,7 +163,7 @@ class View(ABC):
                 self._altered.add(number)
 
     def _take(self, found: Mapping[str, Known], current: int) -> None:
-        """Replace the view's objects by those that a round found. The guard is held."""
+        """Replace the view's objects by the objects that a round found. The caller holds the guard."""
         self._own = {name: began for name, began in self._own.items() if began >= current}
         merged = dict(found)
         merged.update({name: self.objects[name] for name in self._own if name in self.objects})
@@ -174,9 +185,12 @@ class VaultView(View):
         self._loaded = -1
         self._loaded_at = 0
         self._is_deaf = False
-        """Whether the last known announcement is gone. New ones may then have any number, so every refresh is full."""
+        """Whether the last known announcement has been deleted.
+
+        New announcements may then have any number, so every refresh is a full one.
+        """
         self._doubts = 0
-        """Incremented by `doubt`. The view is complete if it was loaded at the present count."""
+        """The number of calls of `doubt`. The view is complete if it was loaded at the present number."""
 
     def _look(self, current: int) -> None:
         doubts, now = self._doubts, self._now()
@@ -194,7 +208,7 @@ class VaultView(View):
             self._loaded_at = now
 
     def _newest(self) -> int:
-        """The number of the last announcement without a gap before it. Later ones do not count as announced."""
+        """The number of the last announcement before the first gap. Announcements after a gap do not count."""
         known = heard = self._heard
         there = {
             one.name for one in self._bucket.list(object_names.NEWS, object_names.news(known - 1) if known > 1 else "")
@@ -205,22 +219,25 @@ class VaultView(View):
         return heard
 
     def doubt(self) -> None:
-        """Make the next refresh a full one: a worker may have died between a change and its announcement."""
+        """Make the next refresh a full one.
+
+        Needed because a worker may have died between a change and its announcement.
+        """
         with self.guard:
             self._doubts += 1
 
     def next_news(self) -> str:
-        """The name of the next announcement, as far as known."""
+        """The name of the next announcement, judging by the last one that this view knows."""
         return object_names.news(self._heard + 1)
 
     def announced(self, name: str) -> None:
-        """Record an announcement that this process made, the next after the last known one."""
+        """Record an announcement by this process. Its number is the one after the last known announcement."""
         with self.guard:
             self._heard = max(self._heard, int(name.removeprefix(object_names.NEWS)))
 
 
 def put_back(what: str) -> Tampered:
-    """The error about something that is older than it is known to be."""
+    """The error for an object that is older in the bucket than the state already seen, or that is missing."""
     return Tampered(
         f"{what} was put back to an older state, or taken away",
         hint="vault.audit.verify() names what is wrong; workers that know a newer state refuse it until it is repaired",

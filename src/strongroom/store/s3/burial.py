@@ -1,6 +1,7 @@
-"""Forgetting lines in a bucket: each gets a tombstone that outlasts its body, whichever process dies or packs.
+"""Forgetting lines in a bucket: each line gets a tombstone that outlasts its body.
 
-Bodies in packs stay until the packs are rewritten (`leftovers`); nobody reads them, because a tombstone decides.
+The line stays forgotten if a process dies or packs lines meanwhile. Packs still hold the bodies until the packs are
+rewritten (`leftovers`); no reader uses these bodies, because a tombstone always decides.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ _TRIES = 64
 
 
 class Burial:
-    """Turns lines into tombstones. Thread-safe."""
+    """Forgets lines: writes their tombstones and empties their objects. Thread-safe."""
 
     def __init__(self, reader: Reader, random: Callable[[int], bytes], left_over: Callable[[str], object]) -> None:
         self._reader = reader
         self._bucket = reader.bucket
         self._random = random
         self._left_over = left_over
-        """Called with actors whose packs still hold bytes of forgotten lines."""
+        """Called with each actor whose packs still hold bytes of forgotten lines."""
 
     def bury(self, deletes: Sequence[Delete], places: Places) -> list[Version]:
-        """Turn lines into tombstones, and make sure that no claim becomes a pack with one of them.
+        """Turn lines into tombstones, and make sure that no pack begun before can still bring one of them back.
 
-        Packs that already hold one are left to `Leftovers`, which rewrites them for many forgets at once.
+        Packs that already hold such a line are left to `Leftovers`, which rewrites them for many forgets at once.
         """
         numbers: list[Version] = []
         for locator in sorted({object_names.locator_of(one.name) or "" for one in deletes}):
@@ -48,10 +49,10 @@ class Burial:
         return numbers
 
     def _write_tombstones(self, view: ActorView, deletes: Sequence[Delete], places: Places) -> None:
-        """Write a pack of tombstones. From then on the lines are gone for everybody, whichever process dies or packs.
+        """Write a pack of tombstones. From now on the lines are gone for all processes.
 
-        A tombstone in the place of the line would not be safe, because a compactor deletes without a condition what it
-        has packed. Every pack claimed from now on sees this one.
+        Writing the tombstone over the line's own object would not be safe, because a compactor deletes the objects it
+        has packed without a condition. Every compaction that begins from now on sees this pack.
         """
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
@@ -65,7 +66,8 @@ class Burial:
     def _written_pack(self, beside: str, view: ActorView, body: bytes) -> tuple[str, str]:
         """Write a pack under a new id. Returns its place and its etag.
 
-        A taken id is never assumed to be our own write: otherwise a missing burial could count as written.
+        If an id is taken, the pack there is never assumed to be our own write: otherwise a missing burial could count
+        as written.
         """
         for _ in range(_TRIES):
             number = packs.next_number([*view.packs, *view.claims])
@@ -75,9 +77,9 @@ class Burial:
         raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
 
     def _take_out(self, view: ActorView, places: Places) -> None:
-        """Empty the single objects, and void claims that might be filled with them.
+        """Empty the lines' own objects, and void claims (reserved places of packs) that might be filled with them.
 
-        After a lost race it reads again.
+        After a lost race this reads the bucket again and repeats the work.
         """
         done: set[str] = set()
         for _ in range(_TRIES):
@@ -90,7 +92,7 @@ class Burial:
         raise StoreUnavailable("the vault is too busy: other workers kept packing the same lines")
 
     def _left(self, view: ActorView, names: Sequence[str], done: Collection[str]) -> list[tuple[str, bytes, str]]:
-        """The objects still to be replaced: place, new bytes, and the present etag."""
+        """The objects still to be replaced, each with its place, its new bytes and its present etag."""
         shelves = {_shelf(name) for name in names}
         with view.guard:
             loose = [(name, known.etag) for name in names if (known := view.objects.get(name)) and known.etag]
@@ -114,7 +116,7 @@ class Burial:
 
 
 def _shelf(name: str) -> str:
-    """The prefix of a line's name: its whole namespace."""
+    """The part of a line's name before `lines/`: the actor and the namespace."""
     return name.partition("lines/")[0]
 
 

@@ -1,29 +1,33 @@
 """Compaction: moves many single lines into a few packs, while others read, write, forget, purge and compact.
 
-One pass over a shelf (a namespace of an actor, in its present generation):
-1. create the new packs as claims; 2. only then list the shelf, and read lines and small packs; 3. fill each claim by a
-swap; 4. read each pack back and compare every record; 5. after a rest, delete what was packed.
+A pass works on one namespace of an actor, in its present generation (a purge begins a new one):
 
-Why this is safe, whichever process dies at whichever request:
+1. Create each new pack as a claim: a few bytes that reserve its place.
+2. Only then list the namespace, and read lines and small packs.
+3. Fill each claim with a conditional write (a swap).
+4. Read each pack back and compare every record.
+5. Wait for a moment (the rest), and delete the lines and packs that the new packs hold.
 
-* Gone is gone. A forget first writes a burial: a pack of tombstones. Every later pack carries all tombstones over, so
-  some pack holds the tombstone at every moment, and a line with a tombstone anywhere is gone, whatever else still holds
-  its body. So a delete needs no condition, which S3 does not offer: it may hit a tombstone that took the line's place,
-  or a pack that a forget has just rewritten, and nothing comes back.
-* No bytes stay. A compactor that claims after the burial sees it. One that claimed before is seen by the forget, which
-  voids the claim by a swap (then the fill fails, and the pass gives up) or finds the pack filled. Filled packs are
-  rewritten a moment later, for many forgets at once (`finish`). The next pass removes what a forget that died has left,
-  in single objects or in packs.
-* No line is lost. It is deleted only after a pack that holds it was read back, and a pack only after others were that
-  hold all of it. A compactor removes its own claims once it will not fill them, and those of a compactor that seems
-  dead after voiding them; an object that may be a pack is never removed.
-* No list misses a line. Lists go by name, lines come before packs, and a pass absorbs only packs with ids smaller than
-  its own: a line already deleted when a list comes by is in a pack that the list has yet to reach. A server may
-  assemble one page from several moments; the rest before the delete outlasts any page.
-* No put is acknowledged twice. Only lines older than SETTLED by the server's clock are packed: a request to create one
-  that is still under way, or that is sent again, finds the object there, and not a free place.
+Why this is safe, even if a process dies at any request:
 
-Two compactors at once at worst pack the same lines twice. A later pass finds the copies and drops them.
+* Forgotten lines do not come back. A forget first writes a burial: a pack of tombstones. Every later pack copies all
+  tombstones, so at every moment some pack holds the tombstone. A line with a tombstone in any pack is gone, even if
+  another object still holds its body. So a delete needs no condition, which S3 does not offer. The delete may hit an
+  object that a forget has just emptied, or a pack that a forget has just rewritten, and no line comes back.
+* The bytes of forgotten lines are removed. A compactor that claims after the burial sees the burial. If it claimed
+  before, the forget sees the claim and voids it by a swap: then the fill fails, and the pass gives up. If the pack was
+  already filled, it is rewritten a moment later, for many forgets at once (`finish`). If a forget dies half-way, the
+  next pass removes the bytes that are left, in single objects or in packs.
+* No line is lost. A line is deleted only after a pack that holds it was read back. A pack is deleted only after other
+  packs that hold all of its records were read back. A compactor removes its own claims once it will not fill them. It
+  also voids and then removes the claims of a compactor that seems dead. An object that may be a pack is never removed.
+* No list misses a line. Lists go by name, lines come before packs, and a pass merges only packs with ids smaller than
+  its own. If a line is already deleted when a list reaches it, the line is in a pack that the list has yet to reach. A
+  server may assemble one page of a list from several moments; the rest before the delete is longer than any page takes.
+* No put is acknowledged twice. Only lines older than SETTLED by the server's clock are packed. So if a request to
+  create a line is delayed or sent again, it still finds the object there, and not a free place.
+
+At worst, two concurrent compactors pack the same lines twice. A later pass finds the copies and drops them.
 """
 
 from __future__ import annotations
@@ -52,22 +56,28 @@ from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.reader import Reader
 
 SETTLED = 75_000
-"""Age in ms from which a line may be packed: no request to create it is under way. A commit is over after 60 s."""
+"""Age in ms from which a line may be packed: by then no request to create it is under way.
+
+A commit is over after 60 s.
+"""
 DEAD = 3_600_000
-"""Age in ms from which a claim counts as abandoned."""
+"""Age in ms from which a claim (a place reserved for a pack) counts as abandoned."""
 LOOSE = 128
-"""Single lines in one shelf that make a pass worthwhile."""
+"""The number of single lines in one namespace that make a pass worthwhile."""
 _TRIES = 4
 _AT_MOST = 64
-"""Maximum number of new packs in one pass. The rest is left for the next."""
+"""The most new packs in one pass. Further lines are left to the next pass."""
 _AT_ONCE = 16
-"""Concurrent requests. Few, because foreground reads use the same threads."""
+"""The number of concurrent requests. It is low, because reads for callers use the same threads."""
 _EMPTY = hashlib.md5(b"", usedforsecurity=False).hexdigest()
-"""The etag of a tombstone on most servers. On others an actor is merely due a little early."""
+"""The etag of an empty object, a tombstone, on most servers.
+
+On servers with other etags, an actor counts as due a little too early.
+"""
 
 
 class Packed(NamedTuple):
-    """The result of a compaction: records in new packs, new packs, objects deleted."""
+    """The result of a compaction: the number of records in new packs, of new packs and of deleted objects."""
 
     lines: int = 0
     packs: int = 0
@@ -75,11 +85,11 @@ class Packed(NamedTuple):
 
 
 class _GivenUp(Exception):
-    """Another worker changed what this pass worked on. A later pass does what is left."""
+    """Another worker changed the objects of this pass, so the pass ends. A later pass does the remaining work."""
 
 
 class Compactor:
-    """Packs the lines of actors. Thread-safe, and safe beside any other compactor."""
+    """Moves the lines of actors into packs. Thread-safe, and safe beside any other compactor."""
 
     def __init__(
         self, reader: Reader, random: Callable[[int], bytes], *, settled: int = SETTLED, least: int = LOOSE
@@ -91,7 +101,7 @@ class Compactor:
         self._least = least
 
     def is_due(self, view: ActorView) -> bool:
-        """Whether the view shows enough to do. Sends no request."""
+        """Whether the view shows enough work for a pass. Sends no request."""
         if view.left_over:
             return True
         lines = Counter(place.partition("/lines/")[0] for place in view.places() if "/lines/" in place)
@@ -105,9 +115,9 @@ class Compactor:
         )
 
     def compact(self, locator: str, rest: Callable[[], bool] = lambda: True) -> Packed:
-        """Compact the shelves of an actor.
+        """Compact the namespaces of an actor.
 
-        `rest` waits before a delete; if it returns False, nothing is deleted this time.
+        `rest` is called to wait before a delete. If it returns False, this pass deletes nothing.
         """
         view = self._reader.actor(locator)
         view.refresh()
@@ -116,7 +126,7 @@ class Compactor:
         return Packed(*map(sum, zip(*done, strict=True)))
 
     def finish(self, locator: str) -> bool:
-        """Remove the bytes of forgotten lines from packs, and nothing else. False if other workers were in the way."""
+        """Remove the bytes of forgotten lines from packs, and do nothing else. False if other workers interfered."""
         view = self._reader.actor(locator)
         for _ in range(_TRIES):
             view.refresh()
@@ -160,14 +170,20 @@ class Compactor:
                 raise _GivenUp from None
 
     def _drop(self, claims: Mapping[str, str]) -> None:
-        """Remove own claims that were not filled. Nobody else fills them, so a claim seen now stays one."""
+        """Delete those of our own claims that were not filled.
+
+        Nobody else fills our claims, so a claim that is read here as unfilled stays unfilled.
+        """
         found = {place: self._bucket.get(place) for place in claims}
         empty = [place for place, one in found.items() if one is not None and packs.is_whole_claim(one.body)]
         if empty:
             self._bucket.delete(empty)
 
     def _drop_dead(self, look: NamespaceCensus, claims: Mapping[str, str]) -> None:
-        """Remove claims of compactors that seem dead. Voided first, so that a live one cannot fill them any more."""
+        """Delete the claims of compactors that seem dead.
+
+        A claim is first replaced by another, so that a compactor that lives after all cannot fill it any more.
+        """
         for place, one in look.claims.items():
             if place not in claims and one.modified <= look.newest - DEAD:
                 with suppress(Changed):
@@ -177,7 +193,7 @@ class Compactor:
     # Reading.
 
     def _look(self, place: str, known: Mapping[str, Pack]) -> NamespaceCensus:
-        """List a shelf and read its packs. Known packs are not read again."""
+        """List a namespace and read its packs. Packs that are already known are not read again."""
         for _ in range(_TRIES):
             listed = self._bucket.list(place)
             packed = {one.name: one for one in listed if one.name.startswith(f"{place}packs/")}
@@ -194,7 +210,7 @@ class Compactor:
         raise _GivenUp
 
     def _bodies(self, look: NamespaceCensus, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
-        """The bodies of single lines that the list had. Gives up if one has changed."""
+        """The bodies of single lines as in the list. Raises _GivenUp if a line has changed since."""
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
             for name, found in zip(
@@ -209,7 +225,7 @@ class Compactor:
     # Packing.
 
     def _work(self, look: NamespaceCensus, claims: dict[str, str], rest: Callable[[], bool]) -> Packed:
-        """Do steps 3 to 5. Filled claims are removed from `claims`."""
+        """Do steps 3 to 5 of a pass. Each filled claim is removed from `claims`."""
         if any(place not in look.claims or look.claims[place].etag != etag for place, etag in claims.items()):
             raise _GivenUp
         self._drop_dead(look, claims)
@@ -237,7 +253,7 @@ class Compactor:
         )
 
     def _replace(self, look: NamespaceCensus, place: str, etag: str, records: Mapping[str, Record]) -> None:
-        """Fill a claim, or rewrite a pack, and verify it by reading it back."""
+        """Fill a claim, or rewrite a pack, and read the result back to check it."""
         body = packs.encode_pack(look.shelf, records)
         try:
             written = self._bucket.swap(place, body, etag)
@@ -266,7 +282,7 @@ def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:
 
 
 def _shelves(view: ActorView) -> list[str]:
-    """The places of the shelves in a view."""
+    """The places of the namespaces in a view that have lines."""
     with view.guard:
         shelves = {name.partition("lines/")[0] for name in view.objects if "/lines/" in name}
         return sorted(object_names.actor_place(shelf, view.table) for shelf in shelves)

@@ -1,4 +1,4 @@
-"""The plan of a compaction pass over one shelf. Pure; `compaction` carries it out."""
+"""The plan of a compaction pass over one namespace of an actor. Pure; `compaction` carries it out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from strongroom.store.s3.known_objects import Known, by_itself, in_packs, merge_
 from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
 
 SMALL = 16
-"""Small packs in one shelf, burials among them, that make a pass worthwhile."""
+"""The number of small packs in one namespace, burials included, that makes a pass worthwhile."""
 LARGE = 1 << 18
-"""Lines of this many bytes or more are not packed."""
+"""Lines of this size in bytes or more are not packed."""
 BYTES = 1 << 23
-"""Maximum number of bytes of bodies in one pack."""
+"""The most bytes of bodies in one pack."""
 
 
 class NamespaceCensus(NamedTuple):
-    """One listed shelf. Lines go by their logical names, packs and claims by their places."""
+    """One namespace as listed.
+
+    Lines have their logical names as keys; packs and claims (places reserved for packs) have their places in the
+    bucket.
+    """
 
     shelf: str
     place: str
@@ -32,29 +36,29 @@ class NamespaceCensus(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The steps of a pass."""
+    """The steps of a compaction pass."""
 
     known: Mapping[str, Known]
     settled: Sequence[str]
     fresh: int
-    """How many of the settled lines are in no pack."""
+    """The number of those settled lines (old enough to be packed) that are in no pack."""
     small: int
     is_untidy: bool
-    """Whether there are copies of lines, or bytes of forgotten lines: a worker died, or lost a race."""
+    """Whether a worker died or lost a race and left copies of lines, or bytes of forgotten lines."""
     absorbed: Mapping[str, Pack]
     unfinished: Mapping[str, Pack]
-    """Packs that stay, and hold bodies of forgotten lines."""
+    """Packs that are not merged into new ones, but still hold bodies of forgotten lines."""
     covered: frozenset[str]
-    """The names in packs that stay and whose single objects are mere copies."""
+    """Names of lines in the packs that stay, whose single objects are only copies."""
     chunks: Sequence[Sequence[str]]
-    """The names for each new pack."""
+    """For each new pack, the names of its lines."""
 
     def is_worth_it(self, least: int) -> bool:
         return self.is_untidy or self.fresh >= least or self.small >= SMALL
 
 
 def is_small(pack: Pack) -> bool:
-    """Whether a pack should be merged with others: it was never full, or more than half of it is gone since."""
+    """Whether a pack should be merged with others: it was never full, or more than half of its bodies are gone."""
     bodies = [len(one.body) for one in pack.records.values() if one.body is not None]
     gone = len(pack.records) - len(bodies)
     is_full = gone >= MOST_GONE // 2 or (len(pack.records) >= MOST and len(bodies) >= gone)
@@ -62,7 +66,10 @@ def is_small(pack: Pack) -> bool:
 
 
 def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan:
-    """The plan for a shelf. Packs before `before` and lines older than `age` count; None for both takes all."""
+    """Plan a compaction pass over one namespace.
+
+    Only packs with places below `before` and lines older than `age` are included. None for either means all of them.
+    """
     alone = {name: by_itself(one) for name, one in look.loose.items()}
     known = merge_known(alone, in_packs(look.held))
     settled = [
@@ -92,12 +99,12 @@ def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan
 
 
 def _agrees(alone: Known | None, known: Known) -> bool:
-    """Whether a single object is a mere copy of what packs hold."""
+    """Whether a line's single object is only a copy of its record in a pack."""
     return alone is None or known.is_gone or alone.version == known.version
 
 
 def with_tombstones(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
-    """A pack's records with tombstones for forgotten lines."""
+    """The records of a pack, with a tombstone in place of each forgotten line."""
     return {
         name: Record(known[name].version, None) if known[name].is_gone and one.body is not None else one
         for name, one in pack.records.items()
@@ -105,7 +112,7 @@ def with_tombstones(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]
 
 
 def _chunks(names: Sequence[str], look: NamespaceCensus, absorbed: Mapping[str, Pack]) -> Iterator[list[str]]:
-    """Names in order, split so that no pack is too large."""
+    """The names in order, split into lists so that no pack gets too large."""
     held = {name: len(one.body or b"") for pack in absorbed.values() for name, one in pack.records.items()}
     chunk: list[str] = []
     size = bodies = 0
@@ -123,6 +130,6 @@ def _chunks(names: Sequence[str], look: NamespaceCensus, absorbed: Mapping[str, 
 
 
 def places_to_delete(look: NamespaceCensus, plan: Plan, proven: set[str]) -> list[str]:
-    """The places of objects whose content is in packs that were read back."""
+    """The places of the objects that may be deleted, since packs that were read back hold their content."""
     lines = [look.place_of(name) for name in plan.settled if name in proven]
     return lines + [at for at, pack in plan.absorbed.items() if pack.records.keys() <= proven]

@@ -1,4 +1,4 @@
-"""The known state of an object in a bucket: single, in a pack, or both."""
+"""The known state of an object in a bucket: stored singly, in a pack, or both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from strongroom.store.s3.packs import Pack
 
 
 class Known(NamedTuple):
-    """One object as known. `etag` and `size` are of the single object, `pack` is the place of its pack."""
+    """The known state of one object.
+
+    `etag` and `size` belong to the single object; `pack` is the place of the pack that holds it.
+    """
 
     version: Version
     is_gone: bool = False
@@ -29,9 +32,10 @@ def by_itself(one: BucketListing) -> Known:
 
 
 def either(alone: Known | None, packed: Known | None) -> Known | None:
-    """An object that is both single and in a pack.
+    """Merge the state of an object's single copy and of its record in a pack.
 
-    The pack's body is the one to use, because the other is about to be deleted; a tombstone in either decides.
+    If either is a tombstone, the object is gone. Otherwise the pack's body counts, because the single copy is about to
+    be deleted.
     """
     if alone is None or packed is None:
         return alone or packed
@@ -41,13 +45,13 @@ def either(alone: Known | None, packed: Known | None) -> Known | None:
 
 
 def merge_known(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
-    """All objects, single and packed."""
+    """The state of all objects, whether stored singly, in packs or both."""
     both = {name: either(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
     return {name: known for name, known in both.items() if known is not None}
 
 
 def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
-    """The objects in packs. A tombstone in any pack wins."""
+    """The state of the objects in packs. If any pack holds a tombstone for an object, the object is gone."""
     found: dict[str, Known] = {}
     for place, pack in held.items():
         for name, record in pack.records.items():
@@ -59,7 +63,10 @@ def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
 def read_packs(
     bucket: Bucket, threads: Executor, wanted: Mapping[str, BucketListing], known: Mapping[str, Pack]
 ) -> dict[str, Pack] | None:
-    """Packs by their places, read if not known. None if one changed or was gone before it was read."""
+    """The packs by their places. Only packs that are not known yet are read.
+
+    Returns None if a pack changed or was gone before it was read.
+    """
     held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
     missing = [place for place in wanted if place not in held]
     read = threads.map(lambda place: as_listed(bucket, wanted[place]), missing)
@@ -71,6 +78,6 @@ def read_packs(
 
 
 def shelf_of(place: str) -> str:
-    """The logical prefix of the names in a pack at this place."""
+    """The beginning of the logical names of all objects in the pack at this place."""
     found = object_names.below(place, Table())
     return "" if found is None else found.name.partition("packs/")[0]

@@ -1,8 +1,9 @@
 """Bytes of forgotten lines that packs still hold, and when they are removed.
 
-A line is gone once it is buried. Removing its bytes means rewriting the pack. So that many forgets do not each rewrite
-every pack of an actor, removals are throttled: at once after the first forget, then at most once in `PAUSE` seconds, by
-a timer, and when the store is closed. Leftovers of a killed worker are found by the next compaction of that actor.
+A line is gone once its tombstone is written. Removing its bytes means rewriting the pack. Many forgets must not each
+rewrite every pack of an actor, so removals are throttled. The first forget removes bytes at once. After that a timer
+does so at most once in `PAUSE` seconds, and once more when the store is closed. If a worker is killed, the next
+compaction of that actor finds its leftovers.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store.s3.worker_log import Later
 
 PAUSE = 15.0
-"""Seconds between two removals."""
+"""The least number of seconds between two removals."""
 
 
 class Leftovers:
-    """The leftovers of one process, by actor. Thread-safe."""
+    """The actors whose packs hold bytes of forgotten lines, as far as this process knows. Thread-safe."""
 
     def __init__(self, finish: Callable[[str], bool], later: Later, clock: Callable[[], float]) -> None:
         self._finish = finish
         self._later = later
         self._clock = clock
         self._waiting: dict[str, int] = {}
-        """Actors, and how often each was added: one that is added during a removal keeps waiting."""
+        """For each waiting actor, how often it was added.
+
+        An actor that is added again during a removal keeps waiting.
+        """
         self._last = float("-inf")
         self._cancel: Callable[[], object] | None = None
         self._is_closed = False
@@ -38,7 +42,10 @@ class Leftovers:
             self._waiting[locator] = self._waiting.get(locator, 0) + 1
 
     def take_out_soon(self) -> bool:
-        """Remove leftovers now, or by the timer if that was done a moment ago. Returns whether nothing waits."""
+        """Remove the bytes now, or let the timer do so if the last removal was a moment ago.
+
+        Returns True if no actor is waiting any more.
+        """
         with self._guard:
             if not self._waiting:
                 return True
@@ -48,10 +55,11 @@ class Leftovers:
         return self.take_out()
 
     def take_out(self) -> bool:
-        """Remove all leftovers now. Returns whether nothing waits; otherwise the timer tries again.
+        """Remove the bytes for all waiting actors now.
 
-        The timer does not try again for an actor whose objects were tampered with, because only the owner can repair
-        those. They wait for the next forget or `scrub`.
+        Returns True if no actor is waiting any more; otherwise the timer tries again. The timer does not try again for
+        an actor whose objects were tampered with, because only the owner can repair those. Such an actor waits for the
+        next forget or `scrub`.
         """
         with self._guard:
             some = dict(self._waiting)
@@ -70,7 +78,7 @@ class Leftovers:
             return not self._waiting
 
     def close(self) -> None:
-        """Remove what waits, and set no timer any more. Idempotent."""
+        """Remove the bytes for all waiting actors, and never start the timer again. Calling it twice is harmless."""
         with self._guard:
             self._is_closed = True
             cancel, self._cancel = self._cancel, None
@@ -84,7 +92,7 @@ class Leftovers:
                 del self._waiting[locator]
 
     def _set_timer(self) -> None:
-        """Start the timer if it is not running. The guard is held."""
+        """Start the timer if it is not running. The caller holds the guard."""
         if self._cancel is None and not self._is_closed:
             self._cancel = self._later(PAUSE, self._ring)
 

@@ -1,7 +1,7 @@
 """A bucket's location and credentials, from the location itself, the usual environment variables and an AWS profile.
 
-None of it ever appears in a command line, a message or a log. Credentials that neither variables nor profile give are
-left to obstore: web identity, container and instance roles.
+Credentials never appear in a command line, a message or a log. If neither the variables nor the profile hold
+credentials, obstore looks for others: web identity, container and instance roles.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _VARIABLES = {
     "AWS_ENDPOINT_URL": "endpoint",
     "AWS_ENDPOINT_URL_S3": "endpoint",
 }
-"""Later variables override earlier ones."""
+"""The environment variables for each setting. A later variable overrides an earlier one."""
 _CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One place in one bucket, and the known settings to reach it."""
+    """One place in one bucket, and the settings to reach it, as far as they are known."""
 
     bucket: str
     prefix: str
@@ -60,12 +60,12 @@ class Access:
         return self.endpoint.startswith("http://")
 
     def config(self) -> dict[str, str]:
-        """The settings for obstore."""
+        """The settings to pass to obstore."""
         return {"region": _REGION, **self.known}
 
 
 def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
-    """The access to `bucket/prefix`, from the environment."""
+    """Return the place for `bucket/prefix`, with settings from the environment."""
     told = os.environ if environment is None else environment
     bucket, _, prefix = place.strip("/").partition("/")
     if not _BUCKET.fullmatch(bucket):
@@ -83,7 +83,7 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
 
 
 def _check_values(known: Mapping[str, str]) -> None:
-    """Refuse values that cannot be signed or sent, at which obstore fails in ways of its own."""
+    """Refuse values with characters that cannot be signed or sent. obstore fails on them without a clear error."""
     if not all(value.isascii() and value.isprintable() for value in known.values()):
         raise InvalidRequest(
             "a credential, the region or the endpoint holds a character that cannot be sent",
@@ -96,7 +96,7 @@ def _check_values(known: Mapping[str, str]) -> None:
 
 
 def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
-    """Refuse to send signed requests over a network in clear, except with AWS_ALLOW_HTTP."""
+    """Refuse to send signed requests without TLS over a network. AWS_ALLOW_HTTP allows it."""
     if not endpoint:
         return
     try:
@@ -115,7 +115,7 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
 
 
 def _is_host(netloc: str, host: str | None) -> bool:
-    """Whether an address is a host's name or number, and nothing else. obstore panics at any other.
+    """Whether an address is only a host's name or IP address. obstore panics at any other text.
 
     A ValueError means no, too.
     """
@@ -134,7 +134,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _profile(told: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the profile that AWS_PROFILE names, or of the default one."""
+    """The settings of the profile that AWS_PROFILE names, or of the default profile."""
     home = Path(told.get("HOME") or Path.home())
     name = told.get("AWS_PROFILE") or "default"
     config = _sections(Path(told.get("AWS_CONFIG_FILE") or home / ".aws" / "config"))

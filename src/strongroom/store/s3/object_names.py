@@ -1,12 +1,10 @@
 """The names of a store's objects in a bucket, and the framing of their bytes. Pure.
 
-    vault/<...>                                       the vault's own objects
-    caps/<link>                                       records of caps, apart: nobody follows them
-    news/<number>                                     announces that something below vault/ has changed
-    actors/<locator>/at                               the actor's keys, and the generations of the names below
-    actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
-    actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack>
-    logs/<worker>/<number>, roster/<worker>
+    vault/<...>                                       the vault's own objects caps/<link>
+    records of caps, kept apart: nobody follows their changes news/<number>
+    announces that something below vault/ has changed actors/<locator>/at                               the actor's
+    keys, and the generations of the names below actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
+    actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack> logs/<worker>/<number>, roster/<worker>
 
 A purge increments a generation: everything below the old one is gone with that single write, even what is still being
 written to it, and is deleted afterwards. Keys and generations are one object, because they change together: nobody can
@@ -32,15 +30,18 @@ CAPS = "vault/caps/"
 NEWS = "news/"
 LOGS = "logs/"
 MOVING = "m"
-"""The first letter of the worker whose log begins the move of a vault into a bucket. Its format record comes last."""
+"""The first letter of a worker that moves a vault into a bucket.
+
+The move begins with that worker's log and ends with the format record.
+"""
 
 ROSTER = "roster/"
 AT = "at"
 LARGEST_HEAD = 1 << 20
-"""Largest head that we write, in bytes. A larger one is not even read."""
+"""The largest head (keys and generations of an actor) that we write, in bytes. A larger one is not even read."""
 KEYS = "keys"
 Places = Mapping[str, str]
-"""The place in the bucket of each object, by its name."""
+"""For each object name, its place in the bucket."""
 _CAPS_PLACE = "caps/"
 _FRAME = b"\x01"
 _ACTOR = re.compile(r"actors/([0-9a-f]{32})/")
@@ -49,24 +50,30 @@ _SHELF = re.compile(r"memory/([0-9a-f]{32})/(.*)", re.DOTALL)
 _LOG = re.compile(r"logs/[^/]+/")
 _GENERATIONS = 1_000_000
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors of decoding foreign bytes."""
+"""The errors that decoding bytes of others can raise."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The generations of one actor: its own, and those of its namespaces that were ever purged."""
+    """The generations of one actor: its own, and those of each namespace that was ever purged.
+
+    A purge increments a generation.
+    """
 
     actor: int = 0
     shelves: Mapping[str, int] = {}
 
     def purged(self, shelf: str | None) -> Table:
-        """The table after a purge of a namespace, or of everything."""
+        """The generations after a purge of a namespace, or of the whole actor for None."""
         if shelf is None:
             return Table(_next(self.actor))
         return Table(self.actor, {**self.shelves, shelf: _next(self.shelves.get(shelf, 0))})
 
 
 class ActorHead(msgspec.Struct, frozen=True, array_like=True):
-    """The content of `at`: the current generations, and the body of `keys`; None if there are none."""
+    """The content of an actor's head, the object `at`: the current generations, and the body of `keys`.
+
+    The body is None if the actor has no keys.
+    """
 
     table: Table = Table()
     keys: bytes | None = None
@@ -74,7 +81,7 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
     """Whether the keys are a tombstone."""
 
     def encoded(self, salt: bytes) -> bytes:
-        """Encode with a salt, so that a writer can recognise its own write."""
+        """Encode the head with a salt. By its salt a writer recognises its own write."""
         return salt[:8] + msgspec.msgpack.encode(self)
 
     @classmethod
@@ -98,7 +105,7 @@ def _next(generation: int) -> int:
 
 
 class Below(NamedTuple):
-    """An object's place in the bucket, parsed: its logical name, and whether its generation is the current one."""
+    """A place in the bucket, parsed: the object's logical name, and whether its generation is the current one."""
 
     name: str
     is_current: bool
@@ -109,7 +116,7 @@ def frame_body(body: bytes) -> bytes:
 
 
 def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
-    """A stored body; None for a tombstone."""
+    """The stored body without its first byte. None for a tombstone."""
     if not raw:
         return None
     if not raw.startswith(_FRAME):
@@ -128,18 +135,21 @@ def news(number: int) -> str:
 
 
 def locator_of(name: str) -> str | None:
-    """The actor that a name or prefix is below. None if it is below none, or may be below several."""
+    """The actor that a name or prefix belongs to.
+
+    None if it belongs to no actor, or if a prefix can cover several actors.
+    """
     found = _ACTOR.match(name)
     return None if found is None else found[1]
 
 
 def plain_place(name: str) -> str:
-    """The place of an object that is below no actor."""
+    """The place of an object that belongs to no actor."""
     return _CAPS_PLACE + name.removeprefix(CAPS) if name.startswith(CAPS) else name
 
 
 def actor_place(name: str, table: Table) -> str:
-    """The place of an actor's object, or of a prefix of such objects."""
+    """The place of an actor's object, or the beginning of the places for a prefix."""
     head, rest = name[: len(ACTORS) + 33], name[len(ACTORS) + 33 :]
     if rest == KEYS:
         return head + AT
@@ -151,7 +161,7 @@ def actor_place(name: str, table: Table) -> str:
 
 
 def below(place: str, table: Table) -> Below | None:
-    """Parse a place below an actor. None if it is not a name of ours."""
+    """Parse a place below an actor. None if the place is not one that we use."""
     start = len(ACTORS) + 33
     found = _BELOW.fullmatch(place, start)
     if found is None:
@@ -163,7 +173,7 @@ def below(place: str, table: Table) -> Below | None:
 
 
 def is_stray(place: str) -> bool:
-    """Whether a place below `actors/` or `logs/` is none of ours. Names within a log are not checked."""
+    """Whether a place below `actors/` or `logs/` is one that we never use. Names within a log are not checked."""
     if place.startswith(LOGS):
         return _LOG.match(place) is None
     if locator_of(place) is None:
@@ -178,7 +188,7 @@ def is_keys(name: str) -> bool:
 
 
 def purged_shelf(prefix: str) -> tuple[str, str | None] | None:
-    """The actor, and the namespace if it is one, that a purge of `prefix` covers; None for any other prefix."""
+    """The actor, and the namespace if there is one, that a purge of `prefix` covers. None for any other prefix."""
     locator = locator_of(prefix)
     if locator is None:
         return None

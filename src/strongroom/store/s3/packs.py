@@ -1,8 +1,9 @@
 """Packs: many stored bodies of one namespace in one object. Pure; `compaction` decides when to write them.
 
-A pack begins as a claim of a few bytes. Its records keep the versions that the objects had, so that followers do not
-notice the move. A record without a body is a tombstone, and never gets a body again: every writer of a pack carries
-over all tombstones that it knows of. A burial is a pack of nothing but tombstones, written by a forget.
+A pack begins as a claim: a few bytes that reserve its place. The records of a pack keep the versions that the objects
+had, so that followers do not notice the move. A record without a body is a tombstone. A tombstone never becomes a body
+again, since every writer of a pack copies all tombstones that it knows. A burial is a pack that holds only tombstones,
+written by a forget.
 """
 
 from __future__ import annotations
@@ -18,50 +19,50 @@ from strongroom.store import Version
 from strongroom.store.s3.object_names import UNREADABLE
 
 MOST = 1024
-"""Maximum number of bodies in one pack."""
+"""The most bodies in one pack."""
 MOST_GONE = 64 * MOST
-"""Maximum number of tombstones in one pack, of some 40 bytes each."""
+"""The most tombstones in one pack. A tombstone takes some 40 bytes."""
 LARGEST = 1 << 25
-"""Largest pack that we write, in bytes. A larger one is not even read."""
+"""The largest pack that we write, in bytes. A larger one is not even read."""
 CLAIM_SIZE = 21
 _CLAIM = b"claim"
 _PACK = b"strongroom pack of lines 1\n"
-"""Longer than a claim, so that no pack is taken for one."""
+"""The first bytes of a pack. They are longer than a claim, so that no pack is taken for a claim."""
 _ID = re.compile(r"([0-9a-f]{12})[0-9a-f]{12}")
 
 
 class Record(NamedTuple):
-    """One packed object: its version and its body, None for a tombstone."""
+    """One packed object: its version and its body. The body of a tombstone is None."""
 
     version: Version
     body: bytes | None
 
 
 class Pack(NamedTuple):
-    """A pack's records by logical name; `etag` is that of the object it was read from."""
+    """The records of a pack by logical name. `etag` belongs to the object in the bucket that was read."""
 
     etag: str
     records: Mapping[str, Record]
 
 
 def number_of(place: str) -> int:
-    """The number in a pack's id; 0 if it has none."""
+    """The number in a pack's id, or 0 if the id has no number."""
     found = _ID.fullmatch(place.rpartition("/")[2])
     return 0 if found is None else int(found[1], 16)
 
 
 def next_number(places: Iterable[str]) -> int:
-    """A number greater than those of all these packs and claims."""
+    """A number greater than the numbers of all these packs and claims."""
     return max(map(number_of, places), default=0) + 1
 
 
 def pack_id(number: int, random: bytes) -> str:
-    """An id of fixed length, in the order of numbers. 6 random bytes make it unique."""
+    """Return an id of fixed length. Ids sort by their numbers, and 6 random bytes make each unique."""
     return f"{number:012x}{random[:6].hex()}"
 
 
 def claim(random: bytes) -> bytes:
-    """The bytes of a claim. 16 random ones make it unique."""
+    """The bytes of a claim, which reserves a place for a pack. 16 random bytes make each claim unique."""
     return _CLAIM + random[:16]
 
 
@@ -70,12 +71,12 @@ def is_claim(size: int) -> bool:
 
 
 def is_whole_claim(body: bytes) -> bool:
-    """Whether these are exactly the bytes of a claim: neither empty, nor the beginning of a pack."""
+    """Whether these bytes are exactly those of a claim: neither empty, nor the beginning of a pack."""
     return len(body) == CLAIM_SIZE and body.startswith(_CLAIM)
 
 
 def encode_pack(shelf: str, records: Mapping[str, Record]) -> bytes:
-    """Encode a pack of objects below `shelf`."""
+    """Encode a pack of objects whose names begin with `shelf`."""
     rows = [(name.removeprefix(shelf), one.version, one.body) for name, one in sorted(records.items())]
     return _PACK + msgspec.msgpack.encode(rows)
 

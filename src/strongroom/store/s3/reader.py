@@ -1,7 +1,8 @@
-"""The reader: objects by their names, wherever in the bucket they are, and changes.
+"""The reader: objects by their names, and changes, wherever in the bucket they are.
 
-A part of the bucket is known as of the last `version` of that part, which callers ask for first if they must see
-others' writes. A part that was never asked for is read on first use. Records of caps are read one by one, on each use.
+The reader knows each part of the bucket as it was at the last call of `version` for that part. A caller that must see
+others' writes calls `version` first. A part for which `version` was never called is read on first use. Records of caps
+are read one by one, on each use.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.rollback_guard import Pasts
 
 VIEWS = 4096
-"""Most actors in view at once."""
+"""The most actors whose views (replicas) are kept at once."""
 _BYTES = 256 * 1024 * 1024
-"""Maximum number of bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
+"""The most bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
 _TRIES = 8
 T = TypeVar("T")
 
@@ -45,14 +46,17 @@ class Reader:
         self.bucket = bucket
         self.threads = threads
         self._requests = requests
-        """Threads for single requests. Tasks on `threads` wait for these, so they need threads of their own."""
+        """Threads for single requests.
+
+        They are separate from `threads`: a task there waits for requests, and so must not take their threads.
+        """
         self._views = count(1)
         self.vault = VaultView(bucket, next(self._views), now)
         self._room = room
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
         self._pasts = Pasts()
         self._counted: dict[str, int] = {}
-        """The counted pack sizes of each view, and below, of all together."""
+        """For each view, the size of its packs as last counted. The next value is the sum over all views."""
         self._bytes = 0
         self._guard = threading.Lock()
 
@@ -73,7 +77,10 @@ class Reader:
         return view
 
     def _held(self, locator: str) -> ActorView:
-        """The one view of an actor. Registered before its first refresh, so that a later one has greater numbers."""
+        """The one view of an actor.
+
+        A new view is registered before its first refresh, so that a view made later has greater numbers.
+        """
         with self._guard:
             found = self._actors.get(locator)
             if found is None:
@@ -83,7 +90,7 @@ class Reader:
             return found
 
     def _is_kept(self, locator: str, view: ActorView) -> bool:
-        """Make room, and return whether a view is still the registered one."""
+        """Drop views if they take too much room, and return whether this view is still the registered one."""
         with self._guard:
             if self._actors.get(locator) is not view:
                 return False
@@ -95,7 +102,7 @@ class Reader:
             return True
 
     def version(self, scope: str) -> Version:
-        """Refresh a part. Everything that was acknowledged before the call is then known."""
+        """Refresh a part of the bucket. Reads then show every write that was acknowledged before the call."""
         locator = object_names.locator_of(scope)
         if locator is None:
             return self.vault.refresh()
@@ -105,11 +112,14 @@ class Reader:
         return self.view(scope).changes(after, limit)
 
     def latest(self, scopes: Iterable[str]) -> dict[str, Version]:
-        """The latest known version of each scope, without a request."""
+        """The latest known version of each scope. Sends no request."""
         return {scope: self.view(scope).latest for scope in scopes}
 
     def looks(self, effects: Sequence[Effect], since: Mapping[str, Version]) -> list[Callable[[], object]]:
-        """The refreshes, of one request or more each, for a commit decided without one. To be run concurrently."""
+        """The refreshes for a commit that was decided without a fresh read.
+
+        Each sends one request or more; the caller runs them concurrently.
+        """
         if not since:
             return []
         found: dict[View, Callable[[], object]] = {view: view.refresh for view in map(self.view, since)}
@@ -124,7 +134,7 @@ class Reader:
     # Objects.
 
     def known(self, name: str) -> Known | None:
-        """The known state of an object; None if there is none."""
+        """The known state of an object; None if the object does not exist."""
         if name.startswith(object_names.CAPS):
             found = self.bucket.get(object_names.plain_place(name))
             return None if found is None else Known(object_names.version_of(found.etag), not found.body, found.etag)
@@ -155,7 +165,7 @@ class Reader:
         raise contradiction()
 
     def _read(self, name: str, known: Known) -> Object | None:
-        """Read an object's body. None if it is not where it was."""
+        """Read an object's body. None if the object is not at its known place any more."""
         locator = object_names.locator_of(name)
         if locator is not None and object_names.is_keys(name):
             view = self.actor(locator)
@@ -195,7 +205,7 @@ class Reader:
         return list(islice(self._names(prefix, after), limit))
 
     def _names(self, prefix: str, after: str) -> Iterator[Object]:
-        """Every object below a prefix, without its body, in the order of names."""
+        """Every object whose name starts with a prefix, without its body, in the order of names."""
         if object_names.locator_of(prefix) is not None:
             yield from _in_view(self.view(prefix), prefix, after)
             return
@@ -206,7 +216,10 @@ class Reader:
             yield from self._of_the_vault(prefix, after)
 
     def _of_an_actor(self, locator: str, prefix: str, after: str) -> Iterator[Object]:
-        """The objects of an actor. If they cannot be read, its keys alone: reading those reports the flaw."""
+        """The objects of an actor.
+
+        If they cannot be read, only its keys are listed: whoever reads the keys gets the error.
+        """
         try:
             # A page within an actor needs no refresh: it was refreshed when the listing reached it.
             view = self.actor(locator, fresh=object_names.locator_of(after) != locator)
@@ -228,13 +241,16 @@ class Reader:
             yield from (one for one in own if one.name > object_names.CAPS)
 
     def locators(self, after: str = "") -> Iterator[str]:
-        """Every actor with objects in the bucket; with `after`, from the actor of that name on."""
+        """Every actor with objects in the bucket.
+
+        With `after`, the name of an object, the list begins with the actor of that object.
+        """
         return bucket_names.locators(self.bucket, after)
 
     def buried(self) -> Iterator[str]:
-        """Forgotten lines with a body beside the tombstone, among the actors in view.
+        """Forgotten lines that still have a body beside their tombstone, among the actors in view.
 
-        Nobody reads such a body: a forget was killed half-way, or somebody has put it back.
+        No reader uses such a body. Either a forget was killed half-way, or somebody has put the body back.
         """
         with self._guard:
             views = list(self._actors.values())
@@ -244,7 +260,7 @@ class Reader:
 
 
 def _is_older(view: View, name: str, raw: BucketObject) -> bool:
-    """Whether an object may have been rolled back or deleted since it was listed, so that a new list must tell."""
+    """Whether an object was perhaps rolled back or deleted since the last list, so that a new list is needed."""
     return not raw.body or view.is_past(name, object_names.version_of(raw.etag))
 
 
@@ -258,7 +274,7 @@ def _in_view(view: View, prefix: str, after: str) -> Iterator[Object]:
 
 
 def _is_of_the_head(effect: Effect) -> bool:
-    """Whether an effect depends on nothing but the actor's head."""
+    """Whether an effect depends only on the actor's head (keys and generations)."""
     if isinstance(effect, PutNew):
         return effect.is_new
     return isinstance(effect, Expect) and object_names.is_keys(effect.name)

@@ -51,13 +51,13 @@ from strongroom.store.s3.writer import Writer
 _logger = logging.getLogger("strongroom.store")
 _THREADS = 32
 _AT_MOST = 20.0
-"""Seconds from a commit's conditions to its first effect. A slower commit gives up."""
+"""The most seconds from checking a commit's conditions to its first effect. A slower commit gives up."""
 _SETTLED = 60.0
-"""Seconds after which every commit is over: `_AT_MOST`, and the longest that a request may take."""
+"""Seconds after which every commit is over: `_AT_MOST` plus the longest time that a request may take."""
 _RACE_AFTER = 2.0
-"""Seconds from opening a store to the trial with several writers, and between attempts without a result.
+"""Seconds until the trial with several writers: after opening a store, and after a trial without a result.
 
-Long enough that no trial starts during a command.
+Long enough that the trial does not start while a single command runs.
 """
 
 
@@ -87,7 +87,10 @@ class S3Store:
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
-        """Threads for refreshes. They are separate, because loading one shelf can read thousands of bodies."""
+        """Threads for refreshes.
+
+        They are separate, because loading one namespace can read thousands of bodies.
+        """
         self.reader = Reader(bucket, self._threads, self._requests, now, views)
         compactor = Compactor(self.reader, random)
         self._leftovers = Leftovers(compactor.finish, self._later, lambda: clock.monotonic())
@@ -96,7 +99,7 @@ class S3Store:
         self._log: WorkerLog | None = None
         self._begins = threading.Lock()
         self.taken_logs = 0
-        """How many logs of this process were blocked by a foreign object. Each is an alarm."""
+        """How often another writer's object blocked a log of this process. Each case is an alarm."""
         self._unfit: Trial | None = None
         self._cancel_race: Callable[[], object] = lambda: None
         self._is_closed = False
@@ -153,7 +156,10 @@ class S3Store:
         return [*(one.result() for one in asked), newest]
 
     def _consider(self, scope: str) -> None:
-        """Queue an actor for compaction if it has many lines outside packs. Only in a process that writes a log."""
+        """Queue an actor for compaction if it has many lines outside packs.
+
+        Only a process that writes a log does this.
+        """
         locator = object_names.locator_of(scope)
         if locator is not None and self._log is not None and self._background is not None:
             self._background.consider(self.reader.actor(locator))
@@ -174,7 +180,10 @@ class S3Store:
         return WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
 
     def race_later(self, race: Callable[[], Trial]) -> None:
-        """Run the trial with several writers in a moment, beside the work. If it fails, the store refuses all calls."""
+        """Start the trial with several writers in a moment, in the background.
+
+        If the trial fails, the store refuses all calls.
+        """
 
         def run() -> None:
             try:
@@ -231,9 +240,9 @@ class S3Store:
         return Commit(first, version)
 
     def _appended(self, own: WorkerLog, request: Callable[[], CommitRequest]) -> tuple[WorkerLog, int]:
-        """Make entries durable and return the log and the first's number.
+        """Make entries durable. Returns the log and the number of the first entry.
 
-        If a foreign object blocks this log, a new log is begun.
+        If another writer's object blocks this log, a new log is begun.
         """
         try:
             return own, own.append(request()).first
@@ -246,7 +255,7 @@ class S3Store:
     def _carried_out(
         self, own: WorkerLog, first: int, count: int, effects: Sequence[Effect], places: Places
     ) -> Version:
-        """Carry out the effects, and let the log state it. Returns the number of the last change."""
+        """Carry out the effects, and state in the log that this was done. Returns the number of the last change."""
         try:
             version = self.writer.carry_out(effects, places)
         except Lost:
@@ -274,7 +283,10 @@ class S3Store:
     def _looked(
         self, looks: Sequence[Future[object]], effects: Sequence[Effect], since: Mapping[str, Version]
     ) -> Places:
-        """Check the conditions again after the refreshes that ran beside the log's write. Stale or Lost."""
+        """Check the conditions again after the refreshes that ran while the log was written.
+
+        Raises Stale or Lost.
+        """
         for look in looks:
             look.result()
         if (latest := self.reader.latest(since)) != since:
@@ -345,10 +357,10 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Remove bytes of forgotten lines from packs, now. Returns whether what was deleted is gone from the bucket.
+        """Remove the bytes of forgotten lines from packs now. Returns whether deleted bytes are gone from the bucket.
 
-        False if the bucket keeps versions, as far as its answers show. What the server's disks hold until they are
-        swept, and copies elsewhere, cannot be known here.
+        False if the bucket keeps old versions, as far as its answers show. The store cannot know which bytes the
+        server's disks still hold before their next clean-up, or who has copies.
         """
         self._check_open()
         return self._leftovers.take_out() and not self._bucket.keeps_versions
@@ -358,7 +370,7 @@ class S3Store:
         return self._leftovers.take_out_soon() and not self._bucket.keeps_versions
 
     def afresh(self) -> S3Store:
-        """A store on the same bucket with an empty cache. Reads only, and needs no close."""
+        """A store on the same bucket with an empty cache. It only reads, and need not be closed."""
         other = S3Store(self._bucket, random=self._random, now=self._now, threads=self._threads, packs=False)
         other.reader = Reader(self._bucket, self._threads, self._requests, self._now)
         return other
@@ -395,12 +407,15 @@ class S3Store:
 
 
 def _changes(effects: Sequence[Effect]) -> list[Effect]:
-    """The effects that are more than a condition."""
+    """The effects that change something. An `Expect` is only a condition."""
     return [one for one in effects if not isinstance(one, Expect)]
 
 
 def _may_be_said_later(change: Effect) -> bool:
-    """Whether a change may be acknowledged before `done` is written: a new object of an actor, but not its head."""
+    """Whether the caller may get the answer before the log states that this change was carried out.
+
+    True for a new object of an actor, except the actor's head.
+    """
     return (
         isinstance(change, PutNew)
         and object_names.locator_of(change.name) is not None
@@ -409,6 +424,6 @@ def _may_be_said_later(change: Effect) -> bool:
 
 
 def _is_one_write(effects: Sequence[Effect]) -> bool:
-    """Whether a lost race means that nothing was written."""
+    """Whether a commit has only one write, so that losing its race means that nothing was written."""
     changes = _changes(effects)
     return len(changes) == 1 and isinstance(changes[0], PutNew | Swap) and not object_names.is_keys(changes[0].name)

@@ -1,9 +1,12 @@
 """The log of one worker: bundles of entries, each an object that is written once, signed with the worker's own key.
 
-The vault certifies that key in the roster, so that a missing log is noticed, and an uncertified one is recognised. A
-bundle is durable before its entries are carried out: they are intents (write-ahead). A later entry, `done`, states
-which of them were carried out. `confirm` writes it at once. Otherwise it comes with the next bundle, or from a timer
-`WITHIN` seconds after the first one due, which retries until the bucket has taken it.
+The vault certifies that key in the roster (the list of workers). So a missing log is noticed, and a log that the vault
+did not certify is recognised.
+
+A bundle is durable before its entries are carried out: they are intents (write-ahead). A later entry, `done`, states
+which of them were carried out. `confirm` writes `done` at once. Otherwise `done` is part of the next bundle, or a timer
+writes it `WITHIN` seconds after the first effect that is due. The timer retries until the bucket has accepted the
+bundle.
 """
 
 from __future__ import annotations
@@ -27,18 +30,18 @@ from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import Bucket, NameTaken
 
 WITHIN = 1.0
-"""Seconds from an effect until its `done` is written, if no other bundle comes before; then between attempts."""
+"""Seconds from an effect until the timer writes its `done`, if no other bundle did; then seconds between attempts."""
 _MOST_RUNS = 1000
-"""Maximum number of runs that one entry names, so that it fits an entry's size."""
+"""The most runs (ranges of numbers) that one entry names, so that the entry does not become too large."""
 _NUMBER = re.compile(r"[0-9]{12}")
 _ENDLESS = 1 << 62
 _decode = msgspec.msgpack.Decoder(LogBundle).decode
 Later = Callable[[float, Callable[[], None]], Callable[[], object]]
-"""Calls a function after so many seconds on a thread of its own, and returns a function that cancels it."""
+"""Calls a function after some seconds, on a thread of its own. Returns a function that cancels the call."""
 
 
 def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
-    """Call `act` later, if the process still runs."""
+    """Call `act` later, if the process is still running then."""
     timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()
@@ -47,7 +50,7 @@ def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An object to be written, and the log's state after it."""
+    """An object to be written to the bucket, and the state of the log after that."""
 
     name: str
     body: bytes
@@ -71,57 +74,69 @@ class WorkerLog:
         self._is_entered = False
         self._edge = merkle_log.Range()
         self._time = bucket.time
-        """The time of the latest entry; before the first one, the server's time."""
+        """The time of the latest entry. Before the first entry, the server's time."""
         self._unclear: _Attempt | None = None
-        """A write with unknown outcome. It is repeated before anything else is written."""
+        """A write whose outcome is unknown. It is repeated before any other write."""
         self._done: list[tuple[int, int]] = []
         self._undone: list[tuple[int, int]] = []
         self._later = later
         self._cancel: Callable[[], object] | None = None
-        """Cancels the timer that is set; None if none is."""
+        """A function that cancels the running timer. None if no timer is running."""
         self._is_closed = False
         self.is_taken = False
-        """Whether a foreign object blocks this log, for good."""
+        """Whether another writer's object blocks this log. If so, the log stays blocked for good."""
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
     def append(self, request: CommitRequest) -> Commit:
-        """Make entries durable. Returns the number of the first."""
+        """Make entries durable. Returns the number of the first entry."""
         return self._group.submit(request)
 
     def released(self, first: int, count: int) -> None:
-        """Record that these entries, which change nothing, are done. The next bundle states it, whenever that comes."""
+        """Record that these entries are done. Used for entries that change nothing.
+
+        The next bundle, whenever there is one, states it. No timer is started.
+        """
         with self._guard:
             self._done.append((first, first + count))
 
     def carried_out(self, first: int, count: int) -> None:
-        """Record that these entries' intents were carried out. The next bundle or the timer states it."""
+        """Record that the intents in these entries were carried out.
+
+        The next bundle or the timer states it in the log.
+        """
         with self._guard:
             self._done.append((first, first + count))
             self._set_timer()
 
     def given_up(self, first: int, count: int, *, changes: bool) -> None:
-        """Record that these entries had no effect. For mere reads, stating it may wait."""
+        """Record that these entries had no effect. For entries of reads, the statement in the log may wait."""
         with self._guard:
             self._undone.append((first, first + count))
             if changes:
                 self._set_timer()
 
     def confirm(self, first: int, count: int) -> None:
-        """Make the log state durably that these entries were carried out. On AuditUnavailable the timer retries."""
+        """Write to the log at once that these entries were carried out.
+
+        If that fails with AuditUnavailable, the timer retries.
+        """
         with self._guard:
             self._done.insert(0, (first, first + count))  # first, because one entry states a limited number of runs
             self._set_timer()
         self._group.submit(CommitRequest((), (), self._time))
 
     def flush(self) -> None:
-        """State every outcome that no bundle has stated yet."""
+        """Write to the log every outcome that no bundle states yet."""
         for _ in range(1 + max(len(self._done), len(self._undone)) // _MOST_RUNS):
             if self._done or self._undone:
                 self._group.submit(CommitRequest((), (), self._time))
 
     def close(self) -> None:
-        """State what is left, and set no timer any more. AuditUnavailable if that cannot be written."""
+        """Write all remaining outcomes to the log, and never start the timer again.
+
+        Raises AuditUnavailable if the outcomes cannot be written.
+        """
         with self._guard:
             self._is_closed = True
             cancel, self._cancel = self._cancel, None
@@ -130,12 +145,12 @@ class WorkerLog:
         self.flush()
 
     def check(self) -> None:
-        """Repeat a write with unknown outcome, if there is one. AuditUnavailable if it fails again."""
+        """Repeat the write whose outcome is unknown, if there is one. AuditUnavailable if it fails again."""
         if self._unclear is not None:
             self._group.submit(CommitRequest((), (), self._time))
 
     def _set_timer(self) -> None:
-        """Start the timer if it is not running. The guard is held."""
+        """Start the timer if it is not running. The caller holds the guard."""
         if self._cancel is None and not self._is_closed:
             self._cancel = self._later(WITHIN, self._tick)
 
@@ -219,7 +234,10 @@ class WorkerLog:
         return Member(worker=self.worker, public=public, since=self._now(), certificate=certificate)
 
     def _entrance(self) -> _Attempt:
-        """The roster's entry. Written after the first bundle: from then on, a missing log is a finding."""
+        """This log's entry in the roster, the list of workers.
+
+        It is written after the first bundle. From then on, `audit verify` reports it if the log is missing.
+        """
         body = msgspec.json.encode(self._member)
         return _Attempt(f"{object_names.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
 
@@ -241,7 +259,7 @@ class WorkerLog:
 
 
 def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same runs in order, with touching ones merged."""
+    """The runs (ranges of numbers) in order, with adjoining ones merged."""
     joined: list[tuple[int, int]] = []
     for first, behind in sorted(runs):
         if joined and first <= joined[-1][1]:
@@ -255,7 +273,10 @@ def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
-    """Every worker in the roster, with its entry, or None if the entry is unreadable or names another worker."""
+    """Every worker in the roster, with its entry.
+
+    The entry is None if it cannot be decoded or names another worker.
+    """
     for one in bucket.list(object_names.ROSTER):
         worker = one.name.removeprefix(object_names.ROSTER)
         found = bucket.get(one.name)
@@ -268,12 +289,12 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
 
 
 def written_logs(bucket: Bucket) -> Sequence[str]:
-    """The workers that have bundles, in the roster or not."""
+    """The workers that have bundles, whether or not they are in the roster."""
     return bucket.folders(object_names.LOGS)
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:
-    """The bundles of a log. A name that is not a number of ours gives number 0."""
+    """The bundles of a worker's log. A bundle whose name is not a valid number has number 0."""
     names = [one.name for one in bucket.list(f"{object_names.LOGS}{worker}/")]
     for name, found in zip(names, threads.map(bucket.get, names), strict=True):
         number = _NUMBER.fullmatch(name, len(object_names.LOGS) + len(worker) + 1)
@@ -281,7 +302,7 @@ def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered
 
 
 def _decoded(body: bytes) -> LogBundle | None:
-    """A bundle; None if it does not decode, or has impossible numbers."""
+    """Read a bundle. None if it does not decode, or has impossible numbers."""
     try:
         bundle = _decode(body)
     except object_names.UNREADABLE:

@@ -1,18 +1,19 @@
 """The writer: carries out a commit's effects, in an order that leaves a valid state after a crash at any point.
 
-* An erasure begins with the actor's own head. The next step voids caps, the caller's own too, and whatever fails before
-  that can be requested again.
-* Otherwise, the vault's own objects come first, and their announcement.
-* Then keys with their purges, one write for each actor, and records of caps. After these the vault is read once more,
-  because they must not be used if a revocation, an erasure or a rotation came between.
-* Then everything else, concurrently.
+* An erasure first writes the actor's head (its keys and generations). Only the next step voids caps, including the
+  caller's own, so an erasure that fails before can be requested again.
+* Any other commit first writes the vault's own objects, and announces their change to all workers.
+* Then keys with their purges are written, one write for each actor, and records of caps. After that the vault is read
+  once more: if it was changed by a revocation, an erasure or a rotation meanwhile, the new keys and records must not be
+  used.
+* Then all other objects are written, concurrently.
 
-A commit that changes the vault and expects something of an actor must read that actor afterwards: objects made before
-the change was announced are there by then. A commit that loses a race has written some of its objects or none; a retry
-finds them under the same names.
+A commit may change the vault and have a condition on an actor. Such a commit must read the actor after the
+announcement, to see all objects made before it. A commit that loses a race may have written some of its objects; a
+retry finds them under the same names.
 
-Places are fixed when the conditions are checked: an object sealed with the keys of that moment belongs to the
-generation of that moment, and is gone with it.
+The place of each object is fixed when the conditions are checked. So an object sealed with the keys of that moment is
+written into the generation of that moment, and a purge of that generation removes it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Writer:
         self._random = random
 
     def check(self, effects: Sequence[Effect]) -> Places:
-        """Raise Lost for a condition that is known not to hold. Returns the place of each object."""
+        """Return the place of each object. Raises Lost for a condition that is known not to hold."""
         named = [effect for effect in effects if not isinstance(effect, Purge)]
         try:
             return self._checked(named)
@@ -107,7 +108,10 @@ class Writer:
     # Keys and purges.
 
     def _write_heads(self, effects: Sequence[Effect]) -> Version:
-        """Write the keys of actors, and increment the generations that are purged: one write for each actor."""
+        """Write the keys of actors and increment the generations that are purged.
+
+        One write for each actor does both.
+        """
         touched: dict[str, list[Effect]] = {}
         for effect in effects:
             name = effect.prefix if isinstance(effect, Purge) else effect.name
@@ -148,14 +152,14 @@ class Writer:
     # One object.
 
     def derived(self, change: Change) -> Version:
-        """Write one object that is not in the log. Returns its version."""
+        """Write one object of derived data, which needs no log entry. Returns its version."""
         return self._written(change, {change.name: self._reader.place(change.name)})[0].version
 
     def _write(self, change: Change, places: Places) -> Version:
         return self._written(change, places)[1]
 
     def _written(self, change: Change, places: Places) -> tuple[Known, Version]:
-        """Write an object. Returns its new state, and the number of the change."""
+        """Write an object. Returns its new state and the number of the change."""
         before = None if isinstance(change, PutNew) else self._reader.known(change.name)
         if not isinstance(change, PutNew) and (before is None or before.version != change.version):
             raise self._lost(change.name)  # changed since the conditions were checked
@@ -179,7 +183,7 @@ class Writer:
         return self._bucket.swap(place, body, "" if known is None else known.etag)
 
     def _write_all(self, changes: Sequence[Change], places: Places) -> list[Version]:
-        """Write concurrently. All are tried, then the first failure is raised."""
+        """Write several objects concurrently. Every write is tried before the first failure is raised."""
         forgotten = [
             one
             for one in changes
@@ -194,7 +198,7 @@ class Writer:
         return _gathered([self._reader.threads.submit(self._write, one, places) for one in changes])
 
     def _look_again(self, expected: Iterable[Expect], caps: Sequence[Change]) -> None:
-        """Check that nothing of the vault has changed while keys or a cap's record were written."""
+        """Check that nothing of the vault has changed while keys or records of caps were written."""
         pins = [one for one in expected if not one.name.startswith(object_names.ACTORS)]
         if not pins:
             return
@@ -209,7 +213,7 @@ class Writer:
     # The vault's own objects.
 
     def _announce(self) -> None:
-        """Announce that something of the vault has changed. Every worker checks for announcements before it decides."""
+        """Announce a change of the vault's own objects. Every worker looks for announcements before it decides."""
         vault = self._reader.vault
         for _ in range(_TRIES):
             name = vault.next_news()
@@ -225,7 +229,7 @@ class Writer:
     # Purging.
 
     def _delete_below(self, prefix: str) -> None:
-        """Delete derived data. A concurrent write to one of these places finds it gone, and fails."""
+        """Delete derived data. A concurrent write to a deleted object fails, because the object is gone."""
         names = [one.name for one in self._reader.named(prefix, "", 1_000_000)]
         self._bucket.delete([self._reader.place(name) for name in names])
         self._reader.version(prefix)
@@ -237,7 +241,10 @@ def _is_of_the_vault(name: str) -> bool:
 
 
 def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
-    """An actor's head after a change of its keys, or a purge. Lost if the keys are not the expected ones."""
+    """An actor's head (keys and generations) after a change of its keys, or a purge.
+
+    Raises Lost if the keys are not at the expected version.
+    """
     if isinstance(effect, Purge):
         _, shelf = object_names.purged_shelf(effect.prefix) or ("", None)
         return ActorHead(head.table.purged(None)) if shelf is None else replace(head, table=head.table.purged(shelf))
@@ -254,6 +261,6 @@ def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
 
 
 def _gathered(futures: Sequence[Future[Version]]) -> list[Version]:
-    """The results of work on several threads. All of it is over before the first failure is raised."""
+    """The results of work on several threads. All threads finish before the first failure is raised."""
     wait(futures)
     return [one.result() for one in futures]

@@ -189,10 +189,14 @@ def backend(location: str) -> tuple[Backend, str]:
     if not separator:
         name, place = "sqlite", location
     if location.lower().startswith("s3:") and not is_bucket(location):
-        raise InvalidRequest("this is written almost as a bucket is", hint="write s3://bucket/prefix")
+        raise InvalidRequest(
+            "the vault's location begins like a bucket's, but is not one", hint="write s3://bucket/prefix"
+        )
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
-        raise InvalidRequest(f"no store called {name} is installed", hint="a plain path is a SQLite vault")
+        raise InvalidRequest(
+            f"no store called {name} is installed", hint="install its package, or give a plain path for a SQLite vault"
+        )
     try:
         registered: Backend = found[0].load()
     except ModuleNotFoundError as error:
@@ -219,9 +223,11 @@ def _check_purges(effects: Sequence[Effect]) -> None:
     purged = tuple(effect.prefix for effect in effects if isinstance(effect, Purge))
     changed = [effect.name for effect in effects if not isinstance(effect, Purge | Expect)]
     if not changed:
-        raise ValueError("a purge must be announced by a change, or no follower would see it")
+        raise ValueError(
+            "a commit with a purge must also change an object outside it, or no follower would see the purge"
+        )
     if any(name.startswith(purged) for name in changed):
-        raise ValueError("a purge and a change of the same object depend on their order")
+        raise ValueError("a commit may not both purge and change the same object")
 
 
 def is_derived(name: str) -> bool:

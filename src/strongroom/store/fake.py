@@ -374,13 +374,13 @@ def _check(value: object, kind: type, what: str) -> None:
 def _check_name(name: str) -> None:
     _check(name, str, "a name")
     if not _NAME.fullmatch(name):
-        raise ValueError("a name is segments of A-Z a-z 0-9 . _ @ + - joined by /")
+        raise ValueError("an object's name must be segments of A-Z a-z 0-9 . _ @ + - joined by /")
 
 
 def _check_count(limit: int) -> None:
     _check(limit, int, "a limit")
     if limit < 1:
-        raise ValueError("a limit is at least 1")
+        raise ValueError("the limit must be at least 1")
 
 
 def _check_commit(entries: Sequence[bytes], effects: Sequence[Effect]) -> None:
@@ -390,9 +390,11 @@ def _check_commit(entries: Sequence[bytes], effects: Sequence[Effect]) -> None:
     changed = [effect.name for effect in effects if isinstance(effect, PutNew | Swap | Delete)]
     purged = tuple(effect.prefix for effect in effects if isinstance(effect, Purge))
     if any(name.startswith(purged) for name in changed):
-        raise ValueError("a purge and a change of the same object depend on their order")
+        raise ValueError("a commit may not both purge and change the same object")
     if purged and not changed:
-        raise ValueError("a purge must be announced by a change, or no follower would see it")
+        raise ValueError(
+            "a commit with a purge must also change an object outside it, or no follower would see the purge"
+        )
     if not entries:
         for name in [*changed, *purged]:
             check_derived(name)
@@ -402,7 +404,7 @@ def _check_effect(effect: Effect) -> None:
     if isinstance(effect, Purge):
         _check(effect.prefix, str, "a prefix")
         if not effect.prefix.endswith("/"):
-            raise ValueError("a purge ends at a segment's border")
+            raise ValueError("the prefix of a purge must end with /")
         return
     _check_name(effect.name)
     if isinstance(effect, PutNew | Swap):

@@ -144,11 +144,17 @@ class GroupCommit:
 def _outcome(request: CommitRequest) -> Commit | Exception:
     if request.error is not None:
         return request.error
-    return request.commit or AuditUnavailable("the writing thread was interrupted")
+    return request.commit or AuditUnavailable(
+        "the thread that wrote this commit was interrupted; the commit may have been made"
+    )
 
 
 def _again(error: BaseException) -> Exception:
     """A copy of an error, to raise in another thread: threads that raise one object would share its traceback."""
     if isinstance(error, StrongroomError):
         return type(error)(error.message, hint=error.hint)
-    return error if isinstance(error, Exception) else AuditUnavailable("the writing thread was interrupted")
+    return (
+        error
+        if isinstance(error, Exception)
+        else AuditUnavailable("the thread that wrote this commit was interrupted; the commit may have been made")
+    )

@@ -1,8 +1,8 @@
 """A consistent copy of a SQLite database that others are writing to.
 
-A read transaction holds one moment of the source while SQLite's online backup copies its pages; in WAL mode that blocks
-no writer. Until it ends the source's journal cannot be truncated, so a scrub has to wait. Free pages are copied too:
-they are zero, since the vault deletes with `secure_delete`.
+A read transaction keeps one moment of the source visible while SQLite's online backup copies the pages. In WAL mode
+that blocks no writer. Until the transaction ends, the source's journal cannot be truncated, so a scrub has to wait.
+Free pages are copied too. They hold only zeros, since the vault deletes with `secure_delete`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PAGES = 512  # 2 MiB between two calls of `progress`
 
 
 def fetch(source: Path, private: Path) -> None:
-    """Copy the files of a foreign database by their bytes, so that SQLite opens nothing in its directory.
+    """Copy the files of a foreign database by their bytes, so that SQLite opens no file in its directory.
 
-    A file beside a database can make SQLite follow links, write and delete elsewhere. Raises OSError.
+    A file beside a database can make SQLite follow links, and write or delete elsewhere. Raises OSError.
     """
     for name, needed in ((DATABASE, True), (f"{DATABASE}-wal", False)):
         try:
@@ -56,7 +56,7 @@ def copy_database(source: Path, target: Path, progress: Callable[[int, int], Non
                     progress(work.page_count - work.remaining, work.page_count)
         old.execute("ROLLBACK")
         if new.execute("PRAGMA integrity_check(1)").get != "ok":
-            raise Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+            raise Tampered("the vault's database is damaged", hint="keep the files as they are, and restore a backup")
 
 
 def _connect(path: Path) -> apsw.Connection:

@@ -11,11 +11,14 @@ from strongroom.store.fair_lock import WRITABLE
 
 
 def damaged() -> Tampered:
-    return Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+    return Tampered("the vault's database is damaged", hint="keep the files as they are, and restore a backup")
 
 
 def headless() -> Tampered:
-    return Tampered("the vault's database has lost its head", hint="keep the files and restore a backup")
+    return Tampered(
+        "the vault's database has no valid record of the log's head",
+        hint="keep the files as they are, and restore a backup",
+    )
 
 
 def broken(error: apsw.Error) -> StrongroomError:

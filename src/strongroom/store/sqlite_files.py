@@ -1,4 +1,4 @@
-"""The vault's file in its directory: whether it exists, and how a new one is published only when it is complete."""
+"""The vault's file in its directory: whether it exists, and how a complete new file gets its name."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MISSING = "put it back (is its disk mounted?) or name the right place; `strongr
 
 
 def size_of(directory: Path) -> int | None:
-    """The size of the vault's file; None if there is none. StoreUnavailable if the directory cannot be read."""
+    """The size of the vault's file; None if there is no file. StoreUnavailable if the directory cannot be read."""
     try:
         found = (directory / DATABASE).stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}", hint=WRITABLE) from None
+        raise StoreUnavailable(f"cannot read the directory {directory}: {error.strerror}", hint=WRITABLE) from None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def check_there(directory: Path) -> None:
-    """Raise if there is no database that SQLite can safely open."""
+    """Raise an error if the directory has no database that SQLite can safely open."""
     size = size_of(directory)
     if size is None:
         raise VaultMissing(f"there is no vault in {directory}", hint=_MISSING)
@@ -39,17 +39,18 @@ def check_there(directory: Path) -> None:
     # A WAL database never has one. SQLite would roll it back, and older versions delete the file that it names.
     if os.path.lexists(directory / f"{DATABASE}-journal"):
         raise Tampered(
-            f"{directory / DATABASE}-journal is not the vault's", hint="move that journal elsewhere, and delete nothing"
+            f"{directory / DATABASE}-journal does not belong to the vault",
+            hint="move that file elsewhere, and delete nothing",
         )
 
 
 def already_there(directory: Path) -> VaultExists:
-    return VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
+    return VaultExists(f"{directory} already holds a vault", hint="open that vault, or name another directory")
 
 
 @contextmanager
 def drafted(directory: Path) -> Iterator[str]:
-    """The name of an empty draft in a vault's directory. It becomes the vault if the block succeeds."""
+    """The name of an empty draft in a vault's directory. If the block succeeds, the draft becomes the vault's file."""
     draft = f".new-{os.urandom(8).hex()}.db"
     try:
         make_directory(directory)
@@ -68,14 +69,17 @@ def drafted(directory: Path) -> Iterator[str]:
 
 
 def _check_no_journal(directory: Path) -> None:
-    """Refuse to make a vault beside the journal of one whose file is gone: SQLite would read it into the new file."""
+    """Refuse to make a vault beside a left-over journal of a vault whose file is gone.
+
+    SQLite would read that journal into the new file.
+    """
     for suffix in ("-wal", "-journal"):
         left = directory / (DATABASE + suffix)
         if os.path.lexists(left):
             if size_of(directory) is not None:  # another process has just made it
                 raise already_there(directory)
             raise Tampered(
-                f"{left} is left of a vault whose {DATABASE} is gone",
+                f"the file {left} belongs to a vault whose {DATABASE} is missing",
                 hint=f"put {DATABASE} back into {directory}, or restore a backup elsewhere; nothing was changed",
             )
 

@@ -17,7 +17,10 @@ _CONDITIONAL = (Expect, *_REPLACING)
 
 
 def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
-    """Check conditions and write. A request that is Lost leaves no trace in the transaction it shares with others."""
+    """Check the conditions of a request and write its effects.
+
+    A request that is Lost leaves no change in the transaction that it shares with others.
+    """
     old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
     start = version
     for effect in effects:  # new objects first: `_insert` undoes everything written so far
@@ -36,7 +39,10 @@ def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Versi
 
 
 def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:
-    """Insert a new object. The unique index tells whether its name is free, which saves a query per line."""
+    """Insert a new object.
+
+    The unique index reports a name that is taken, which saves a query for each line.
+    """
     try:
         connection.execute(_INSERT_ROW, (version, effect.name, effect.body))
     except apsw.ConstraintError as error:
@@ -48,7 +54,10 @@ def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start
 
 
 def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Version:
-    """The version of the row that an effect touches, 0 for none. Lost if it is not the one that the effect requires."""
+    """The version of the row that an effect touches, or 0 for no row.
+
+    Raises Lost if the effect requires another version.
+    """
     replacing = not isinstance(effect, Expect)
     row = connection.execute(_SELECT_LIVE if replacing else _SELECT_VERSION, (effect.name,)).fetchone()
     found = int(row[0]) if row else 0
@@ -58,5 +67,5 @@ def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Versio
 
 
 def end_of(prefix: str) -> str:
-    """The first name after all that start with `prefix`."""
+    """The smallest name that sorts after all names with `prefix`."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"

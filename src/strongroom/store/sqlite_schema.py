@@ -37,11 +37,13 @@ def configure(connection: apsw.Connection, directory: Path) -> None:
         connection.execute(f"PRAGMA {name} = {wanted}")
         got = connection.execute(f"PRAGMA {name}").get
         if got != wanted:
-            raise StoreUnavailable(f"SQLite refused {name} = {wanted} for {directory}: it is {got}")
+            raise StoreUnavailable(
+                f"SQLite refused the setting {name} = {wanted} for the vault in {directory}: it is still {got}"
+            )
 
 
 def own_schema() -> Rows:
-    """SQLite's description of a database with our schema and nothing else."""
+    """SQLite's description of a database that has our schema and nothing more."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(SCHEMA)

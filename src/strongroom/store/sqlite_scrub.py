@@ -1,4 +1,4 @@
-"""Removal of what deleted bytes left in SQLite's journal."""
+"""Removal of deleted bytes from SQLite's journal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import apsw
 from strongroom.store import wal_preallocate
 
 DUE = "vault.scrub"
-"""A file that exists while a scrub is due."""
+"""The name of a file that exists while a scrub (removal of deleted bytes) is due."""
 _ROOM = 1024 * 1024
-"""Maximum number of bytes of room that a scrubbed journal keeps: some dozen turns."""
+"""The most bytes that the journal keeps on disk after a scrub: room for some dozen turns of a conversation."""
 
 
 def mark(file: Path, *, due: bool) -> None:
@@ -25,7 +25,10 @@ def mark(file: Path, *, due: bool) -> None:
 
 
 def empty_journal(connection: apsw.Connection, database: Path) -> bool:
-    """Empty the journal, and then restore its length: a commit that has to extend it takes much longer."""
+    """Empty the journal, and then restore its length.
+
+    The length is restored because a commit that has to extend the journal takes much longer.
+    """
     room = min(wal_preallocate.size_of(database), _ROOM)
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:

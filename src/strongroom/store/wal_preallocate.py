@@ -1,4 +1,4 @@
-"""Preallocation of SQLite's journal: zeros after everything that was written to it.
+"""Preallocation of SQLite's journal: zeros follow the bytes that were written to it.
 
 After a checkpoint SQLite overwrites the old journal. A truncated one grows again with each commit, and the file system
 then has to flush its new length too, which takes longer. Zeros are not valid frames: SQLite stops reading at them, even
@@ -15,7 +15,7 @@ from strongroom.private_files import sync_data
 
 
 def size_of(database: Path) -> int:
-    """The length of a database's journal; 0 if there is none."""
+    """The length of a database's journal in bytes; 0 if there is no journal."""
     try:
         return os.stat(_journal(database)).st_size
     except OSError:
@@ -23,7 +23,10 @@ def size_of(database: Path) -> int:
 
 
 def lengthen(database: Path, size: int) -> None:
-    """Extend a journal to at least `size`, while nobody else writes to it. On a full disk it stays shorter."""
+    """Extend a journal to at least `size` bytes. No one else may write to it meanwhile.
+
+    On a full disk the journal keeps its length.
+    """
     with suppress(OSError):
         file = os.open(_journal(database), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

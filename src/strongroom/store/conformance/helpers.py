@@ -68,7 +68,7 @@ class SuiteMac:
 
     def check(self, head: Head) -> None:
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
-            raise Tampered("the head was not written with this key")
+            raise Tampered("the log's head was not signed with this key")
 
     def certify(self, worker: str, public: bytes) -> bytes:
         return hmac.digest(self._key, worker.encode() + public, "sha256")

@@ -65,7 +65,8 @@ def create(
     except Lost:
         store.close()
         raise VaultExists(
-            f"s3://{location} already holds a vault, or the rest of one", hint="name another prefix, or empty this one"
+            f"s3://{location} already holds a vault, or objects of a vault",
+            hint="name another prefix, or empty this one",
         ) from None
     except BaseException:
         store.close()
@@ -83,7 +84,7 @@ def open_store(bucket: Bucket, location: str) -> S3Store:
         _check_not_half_moved(bucket, location)
         raise VaultMissing(f"there is no vault in s3://{location}")
     if not found.body:
-        raise Tampered("the vault's format record is a tombstone")
+        raise Tampered("the vault's format record in the bucket has been deleted")
     return S3Store(bucket)
 
 
@@ -94,6 +95,6 @@ def _check_not_half_moved(bucket: Bucket, location: str) -> None:
     """
     if any(worker.startswith(object_names.MOVING) for worker in worker_log.written_logs(bucket)):
         raise StoreUnavailable(
-            f"a vault was moved to s3://{location} only in part, and is not one yet",
-            hint="run the same `strongroom migrate` again: it goes on where it was interrupted",
+            f"the move of a vault to s3://{location} was interrupted, so the vault there cannot be opened yet",
+            hint="run the same `strongroom migrate` command again: it continues where it was interrupted",
         )

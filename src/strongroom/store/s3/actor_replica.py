@@ -244,7 +244,10 @@ class ActorView(View):
 
 
 def _too_large(place: str) -> Tampered:
-    return Tampered(f"{place} is larger than anything of ours", hint="vault.audit.verify() names what is wrong")
+    return Tampered(
+        f"the object {place} in the bucket is larger than any object of Strongroom",
+        hint="run vault.audit.verify(), which lists every fault",
+    )
 
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:

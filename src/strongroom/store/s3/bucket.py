@@ -257,7 +257,7 @@ def contradiction() -> StoreUnavailable:
 
 def _conflicting() -> StoreUnavailable:
     return StoreUnavailable(
-        "the object store kept cancelling a write because of a concurrent one", hint="try again; nothing was lost"
+        "the object store kept cancelling a write because of another write", hint="try again; nothing was lost"
     )
 
 
@@ -303,13 +303,13 @@ def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
     if _code(text) == _SKEWED:
         return StoreUnavailable(
             f"the object store refused to {what}: its clock and this machine's differ too much",
-            hint="set this machine's clock; `strongroom doctor --store s3://...` tells by how much it is wrong",
+            hint="set this machine's clock; `strongroom doctor --store s3://...` prints the difference",
         )
     refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
     if refused or _code(text) in _REFUSED:
         return StoreUnavailable(
             f"the object store refused to {what}: {_code(text) or 'no permission'}",
-            hint="check the credentials and the bucket's policy; `strongroom doctor --store s3://...` tries each right",
+            hint="check the credentials and the bucket's policy; `strongroom doctor --store s3://...` tests each right",
         )
     if "NoSuchBucket" in text:
         return StoreUnavailable("there is no such bucket", hint=_NO_BUCKET)
@@ -326,5 +326,8 @@ def _code(text: str) -> str:
 
 def _bare(etag: str | None) -> str:
     if not etag:
-        raise StoreUnavailable("the object store gave no etag", hint="strongroom needs a store with conditional writes")
+        raise StoreUnavailable(
+            "the object store returned no etag for an object",
+            hint="use a store with conditional writes, which need etags",
+        )
     return etag.removeprefix("W/").strip('"')

@@ -85,7 +85,9 @@ class Probe:
             self._place = f"{self._whole}{self._begun:02d}/"
             with suppress(NameTaken, Changed):
                 return trial()
-        raise StoreUnavailable("the object store kept losing its own answers while it was tried", hint="try again")
+        raise StoreUnavailable(
+            "the object store's answers kept getting lost during the test of its guarantees", hint="try again"
+        )
 
     def check(self, *, at_once: bool = True) -> None:
         """Raise StoreUnavailable for the first trial that failed, with its name. No error if all passed."""
@@ -99,11 +101,15 @@ class Probe:
         self._bucket.create(self._place + "a", b"one")
         found = self._bucket.get(self._place + "a")
         if found is None or found.body != b"one":
-            return "it is not there, or not the same"
+            return "the object is missing, or its bytes differ"
         if self._bucket.get(self._place + "zz") is not None:
-            return "what was never written is there"
+            return "an object that was never written exists"
         self._bucket.create(self._place + "zz", b"one")
-        return "" if self._bucket.get(self._place + "zz") else "what was just written, and missed before, is not there"
+        return (
+            ""
+            if self._bucket.get(self._place + "zz")
+            else "an object that was just written, and asked for before, is missing"
+        )
 
     def _once(self) -> str:
         self._bucket.create(self._place + "a", b"one")
@@ -126,7 +132,7 @@ class Probe:
                 self._bucket.swap(self._place + "a", b"three", etag)
             except Changed:
                 return "" if new != etag else "two objects have one etag"
-            return "a write replaced what it had not seen"
+            return "a write replaced a version of the object that it did not name"
         return "no write replaces anything"
 
     def _not_there(self) -> str:
@@ -135,7 +141,7 @@ class Probe:
             self._bucket.swap(self._place + "b", b"two", etag)
         except Changed:
             return ""
-        return "it was made"
+        return "the object was created"
 
     def _at_once(self) -> str:
         """A trial that catches a server which first checks a condition and then writes, not atomically.
@@ -169,18 +175,18 @@ class Probe:
         etag = self._bucket.create(self._place + "a", b"one")
         self._bucket.swap(self._place + "a", b"", etag)
         sizes = {one.name: one.size for one in self._bucket.list(self._place)}
-        return "" if sizes.get(self._place + "a") == 0 else "its size is wrong, or it is not there"
+        return "" if sizes.get(self._place + "a") == 0 else "the object's size is wrong, or the object is missing"
 
     def _list(self) -> str:
         names = self._four()
         found = self._bucket.list(f"{self._place}list/")
         self._bucket.time = max((one.modified for one in found), default=0)
-        return "" if [one.name for one in found] == names else "something is missing, or in another order"
+        return "" if [one.name for one in found] == names else "an object is missing, or the order is wrong"
 
     def _after(self) -> str:
         names = self._four()
         found = [one.name for one in self._bucket.list(f"{self._place}list/", names[1])]
-        return "" if found == names[2:] else "it does not go on there"
+        return "" if found == names[2:] else "the list does not continue after that name"
 
     def _four(self) -> list[str]:
         names = [f"{self._place}list/{number:04d}" for number in range(4)]
@@ -191,12 +197,12 @@ class Probe:
     def _delete(self) -> str:
         self._four()
         self._bucket.delete([one.name for one in self._bucket.list(self._whole)])
-        return "" if not self._bucket.list(self._whole) else "they are still there"
+        return "" if not self._bucket.list(self._whole) else "the objects still exist"
 
 
 def unfit(trial: Trial) -> StoreUnavailable:
     """The error for a server that failed a trial."""
     return StoreUnavailable(
         f"this object store cannot keep a vault: {trial.what}: {trial.wrong}",
-        hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
+        hint="use an object store with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
     )

@@ -239,6 +239,6 @@ class VaultView(View):
 def put_back(what: str) -> Tampered:
     """The error for an object that is older in the bucket than the state already seen, or that is missing."""
     return Tampered(
-        f"{what} was put back to an older state, or taken away",
-        hint="vault.audit.verify() names what is wrong; workers that know a newer state refuse it until it is repaired",
+        f"{what} is missing from the bucket, or was put back to an older state",
+        hint="run vault.audit.verify(), which lists every fault; workers that know a newer state refuse this one",
     )

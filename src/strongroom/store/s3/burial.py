@@ -74,7 +74,7 @@ class Burial:
             place = f"{beside}packs/{packs.pack_id(number, self._random(6))}"
             with suppress(NameTaken):
                 return place, self._bucket.create(place, body)
-        raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
+        raise StoreUnavailable("the object store kept refusing new names as already in use", hint="try again")
 
     def _take_out(self, view: ActorView, places: Places) -> None:
         """Empty the lines' own objects, and void claims (reserved places of packs) that might be filled with them.
@@ -89,7 +89,7 @@ class Burial:
             if not left:
                 return
             done.update(self._reader.threads.map(self._replace, left) if len(left) > 1 else map(self._replace, left))
-        raise StoreUnavailable("the vault is too busy: other workers kept packing the same lines")
+        raise StoreUnavailable("the vault is too busy: other workers kept packing the lines to be forgotten; try again")
 
     def _left(self, view: ActorView, names: Sequence[str], done: Collection[str]) -> list[tuple[str, bytes, str]]:
         """The objects still to be replaced, each with its place, its new bytes and its present etag."""

@@ -69,9 +69,9 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
     told = os.environ if environment is None else environment
     bucket, _, prefix = place.strip("/").partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise InvalidRequest("this names no bucket", hint="write s3://bucket/prefix")
+        raise InvalidRequest("the location names no bucket", hint="write s3://bucket/prefix")
     if prefix and not _PREFIX.fullmatch(prefix):
-        raise InvalidRequest("a prefix is made of letters, digits, '.', '_', '-' and '/'")
+        raise InvalidRequest("the prefix after the bucket's name may hold only letters, digits, '.', '_', '-' and '/'")
     known = _profile(told)
     said = {name: value for name in _VARIABLES if (value := told.get(name, "").strip())}
     if "AWS_ACCESS_KEY_ID" in said:  # then the profile's other credentials do not belong to it
@@ -87,11 +87,12 @@ def _check_values(known: Mapping[str, str]) -> None:
     if not all(value.isascii() and value.isprintable() for value in known.values()):
         raise InvalidRequest(
             "a credential, the region or the endpoint holds a character that cannot be sent",
-            hint="each is one line of printable ASCII: look at the AWS_* variables and the profile",
+            hint="each must be one line of printable ASCII: check the AWS_* variables and the profile",
         )
     if ("access_key_id" in known) != ("secret_access_key" in known):
         raise KeyUnavailable(
-            "only half of the credentials are set", hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither"
+            "only one of the access key's id and its secret is set",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither",
         )
 
 
@@ -105,11 +106,13 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
     except ValueError:
         is_address = False
     if not is_address or " " in endpoint or parts.query:
-        raise InvalidRequest("the endpoint is not a plain http or https address", hint="set AWS_ENDPOINT_URL") from None
+        raise InvalidRequest(
+            "the endpoint is not a plain http or https address", hint="correct AWS_ENDPOINT_URL"
+        ) from None
     allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
     if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname or ""):
         raise InvalidRequest(
-            "the endpoint has no TLS",
+            "the endpoint's address begins with http://, so requests would go without TLS",
             hint="use https; on a network where nobody can eavesdrop, set AWS_ALLOW_HTTP=true",
         )
 
@@ -141,7 +144,7 @@ def _profile(told: Mapping[str, str]) -> dict[str, str]:
     credentials = _sections(Path(told.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials"))
     found = config.get(name if name == "default" else f"profile {name}", {}) | credentials.get(name, {})
     if not found and told.get("AWS_PROFILE"):
-        raise KeyUnavailable(f"there is no profile {name} in the AWS files")
+        raise KeyUnavailable(f"the AWS configuration files have no profile {name}")
     return {ours: found[theirs] for theirs, ours in _PROFILE_KEYS.items() if found.get(theirs)}
 
 
@@ -152,5 +155,7 @@ def _sections(path: Path) -> dict[str, dict[str, str]]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, configparser.Error):
-        raise KeyUnavailable(f"cannot read {path}", hint="mend the file, or name another one") from None
+        raise KeyUnavailable(
+            f"cannot read the AWS configuration file {path}", hint="correct the file, or name another"
+        ) from None
     return {name: dict(parser.items(name)) for name in parser.sections()}

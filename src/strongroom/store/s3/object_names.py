@@ -90,7 +90,8 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
             return _decoded(body[8:])
         except UNREADABLE:
             raise Tampered(
-                "an actor's generations cannot be read", hint="vault.audit.verify() names what is wrong"
+                "the record of an actor's keys and purges cannot be read",
+                hint="run vault.audit.verify(), which lists every fault",
             ) from None
 
 
@@ -100,7 +101,7 @@ _decoded = msgspec.msgpack.Decoder(ActorHead).decode
 
 def _next(generation: int) -> int:
     if generation + 1 >= _GENERATIONS:
-        raise Tampered("an actor has had more generations than there are")
+        raise Tampered("an actor's record in the bucket has more purges than are possible")
     return generation + 1
 
 
@@ -120,7 +121,7 @@ def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
     if not raw:
         return None
     if not raw.startswith(_FRAME):
-        raise Tampered(f"{name} in the bucket does not begin as Strongroom's objects do")
+        raise Tampered(f"the bytes of {name} in the bucket do not begin like an object of Strongroom")
     return raw[1:]
 
 

@@ -88,10 +88,11 @@ def decode_pack(shelf: str, body: bytes, etag: str) -> Pack:
     try:
         if not body.startswith(_PACK):
             raise Tampered(
-                f"an object stored as a pack of {shelf} is not a pack", hint="vault.audit.verify() names what is wrong"
+                f"an object in the place of a pack of {shelf} is not a pack",
+                hint="run vault.audit.verify(), which lists every fault",
             )
         return Pack(etag, {shelf + name: Record(version, held) for name, version, held in _rows(body[len(_PACK) :])})
     except UNREADABLE:
         raise Tampered(
-            f"a pack of {shelf} cannot be decoded", hint="vault.audit.verify() names what is wrong"
+            f"a pack of {shelf} cannot be decoded", hint="run vault.audit.verify(), which lists every fault"
         ) from None

@@ -230,7 +230,7 @@ class S3Store:
             if looks:
                 places = self._looked(looks, effects, since)
             if clock.monotonic() - began > _AT_MOST:
-                raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
+                raise StoreUnavailable("the object store was too slow, so nothing was done", hint="try again")
         except (Lost, StrongroomError):
             own.given_up(first, len(entries), changes=bool(_changes(effects)))
             raise
@@ -276,8 +276,8 @@ class S3Store:
             own.confirm(first, count)
         except AuditUnavailable as error:
             raise AuditUnavailable(
-                f"this may have been done, but the log cannot say so yet: {error.message}",
-                hint="try again: work that is already done is not done twice",
+                f"the request may have been carried out, but the log could not record that: {error.message}",
+                hint="try again: a request that was already carried out is not carried out twice",
             ) from None
 
     def _looked(
@@ -354,7 +354,7 @@ class S3Store:
         clock.sleep(self._settled)
 
     def archive(self, stop: int) -> None:  # noqa: ARG002
-        raise StoreUnavailable("the logs of a fleet are not archived yet")
+        raise StoreUnavailable("the log of a vault in a bucket cannot be archived yet")
 
     def scrub(self) -> bool:
         """Remove the bytes of forgotten lines from packs now. Returns whether deleted bytes are gone from the bucket.

@@ -184,7 +184,7 @@ class WorkerLog:
             return True
         request.error = ClockBehind(
             "this machine's clock is far behind the log's latest entry",
-            hint="set the clock; if it is right, vault.accept_clock() takes it",
+            hint="set this machine's clock; if it is right, the owner can call vault.accept_clock()",
         )
         return False
 
@@ -248,7 +248,7 @@ class WorkerLog:
         except NameTaken:
             self.is_taken = self._is_closed = True
             raise AuditUnavailable(
-                "another writer's object is in the place of this worker's next log entry",
+                "another writer's object has the name of this worker's next log entry",
                 hint="try again; the worker begins a new log",
             ) from None
         except StoreUnavailable as error:

@@ -224,7 +224,7 @@ class Writer:
                 continue
             vault.announced(name)
             return
-        raise StoreUnavailable("the vault is too busy: other workers kept changing it")
+        raise StoreUnavailable("the vault is too busy: other workers kept changing its own objects; try again")
 
     # Purging.
 

@@ -1,7 +1,7 @@
 """A vault as a service: HTTP and MCP in front of the same transports that embedded callers use.
 
-`http.application` routes requests, `http.cap_calls` answers those with a cap and `http.monitor_routes` the others,
-`http.request_parser` parses them, `http.connection` guards connections, `rate_limits` limits each caller, `executor`
-runs the vault's calls, `periodic_tasks` is its background work, `listen` binds and runs. Nothing here decides: the gate
-does.
+Over HTTP, `http.connection` guards connections, `http.request_parser` parses requests and `http.application` routes
+them. `http.cap_calls` answers requests with a cap, and `http.monitor_routes` answers the others. `rate_limits` limits
+each caller, `executor` runs the vault's calls, `periodic_tasks` is the background work, and `listen` opens the socket
+and runs the server. No module here decides whether a call is allowed: the gate does.
 """

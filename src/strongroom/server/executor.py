@@ -1,16 +1,17 @@
-"""The executor of calls: on the event loop up to their commits, which one thread makes for many calls at once.
+"""The executor of calls. They run on the event loop up to their commits, and one thread commits for many calls.
 
-The loop takes each operation to its commit, which takes a fraction of a millisecond. The commits gathered meanwhile go
-to one thread, which makes one transaction of them (group commit); then the loop goes on with each. So no threads
-compete for the interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
+The loop runs each operation up to its commit, which takes a fraction of a millisecond. One thread then writes all
+commits that are ready in one transaction (group commit), and the loop continues each operation. So threads do not
+compete for the interpreter, each answer follows its durable commit, and one flush of the disk serves many calls.
 
-Slow work (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared fairly
-(`fair_queue.py`); between two portions the thread goes to the next in line. An operation that waits for a shelf to be
-loaded holds no thread. The server's own work, such as its metrics, has threads of its own.
+Slow work (many lines to rank, an erasure) moves to a few slow threads, which are shared fairly (`fair_queue.py`). Such
+work consists of short steps, and after each step the thread may turn to another operation. An operation that waits for
+a namespace to be loaded holds no thread. The server's own work, such as its metrics, has separate threads.
 
-Places are shared fairly, too: a cap may have at most as many operations under way as places are left, so there is
-always one for the next cap. What was begun is finished, even if the caller has gone, since a write is whole or absent;
-but a question that nobody waits for is dropped at its next wait, and its place is free.
+The number of operations under way is limited, and the limit is shared fairly. A cap may have at most as many operations
+under way as there are free places, so there is always a place for the next cap. A write that has begun is finished even
+if the caller has gone, since a write is whole or absent. A read that no caller waits for any more is dropped at its
+next pause.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
 
 _TURN_SECONDS = 2e-3
-"""Seconds after which operations yield to the loop's reads and writes."""
+"""Seconds after which operations pause, so that the event loop can read from and write to connections."""
 
 T = TypeVar("T")
 Outcome = Commit | Exception
 _OWN_THREADS = 3
-"""Threads for the server's own work: a slow checkpoint must not delay metrics and health checks."""
+"""Threads for the server's own work.
+
+There are several, so that a slow checkpoint does not delay metrics or health checks.
+"""
 
 
 class _Job:
-    """One operation with its future, and the cap and actor that it is done for."""
+    """One operation with the future for its answer, and the cap and the actor for whom it runs."""
 
     __slots__ = ("actor", "cap", "doing", "future", "only_reads", "seconds")
 
@@ -52,16 +56,16 @@ class _Job:
         self.only_reads = only_reads
         self.actor = ""
         self.seconds = 0.0
-        """Time used so far: on the event loop, on a slow thread, and for loads that it was the first to start."""
+        """Seconds used so far: on the event loop, on a slow thread, and for namespaces that it began to load."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether the operation only reads, and nobody waits for its answer any more."""
+        """Whether the operation only reads, and no caller waits for its answer any more."""
         return self.only_reads and self.future.done()
 
 
 class RoundRobin(Generic[T]):
-    """A round-robin queue: items of several owners, one of each in turn. For use on one thread."""
+    """A queue of items of several owners, which gives one item of each owner in turn. For use on one thread."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()
@@ -82,10 +86,11 @@ class RoundRobin(Generic[T]):
 
 
 class Executor:
-    """The lanes of one server. `carry_out` and `run` must be called on the event loop that made it.
+    """Runs the operations of one server.
 
-    `charge` is called with the seconds that each call of a cap took: time of the event loop, which serves nobody else
-    meanwhile, and CPU time of other threads. A load is charged once, to one of the calls that waited for it.
+    `carry_out` and `run` must be called on the event loop that made the executor. `charge` is called with the seconds
+    that each call of a cap took: time on the event loop, which serves nobody else meanwhile, and CPU time on other
+    threads. Loading a namespace is charged once, to one of the calls that waited for it.
     """
 
     def __init__(
@@ -106,18 +111,18 @@ class Executor:
         """The number of operations under way for each cap."""
         self._arrived: RoundRobin[_Job] = RoundRobin()
         self._outcomes: RoundRobin[tuple[_Job, Outcome]] = RoundRobin()
-        """Operations whose commit was made or failed, each with the outcome."""
+        """Operations whose commit has succeeded or failed, each with its outcome."""
         self._is_called = False
         """Whether a call of `_take_turns` is scheduled on the loop."""
         self._waiting: list[tuple[_Job, Pending]] = []
-        """Operations at their commit, for the next transaction."""
+        """Operations that have reached their commit, for the next transaction."""
         self._committing = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._groups: SimpleQueue[list[tuple[_Job, Pending]] | None] = SimpleQueue()
         self._slow: FairQueue[_Job] = FairQueue(slow)
         self._returned: deque[Callable[[], None]] = deque()
-        """Work that threads pass to the loop."""
+        """Functions that threads pass to the event loop, to be called there."""
         self._waking = False
         self._own = ThreadPoolExecutor(_OWN_THREADS, "strongroom-own")
         self._threads = [threading.Thread(target=self._run_commits, name="strongroom-commit")]
@@ -126,18 +131,20 @@ class Executor:
             thread.start()
 
     def carry_out(self, doing: Operation[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
-        """Carry out an operation for a cap. ServerUnavailable if too many are under way, RateLimited if most are the
-        cap's.
+        """Carry out an operation for a cap. Returns the future of its answer.
 
-        One that `only_reads` may be dropped once its future is done; the caller completes the future when its client
-        goes.
+        Raises ServerUnavailable if too many operations are under way, and RateLimited if too many of them are the
+        cap's. An operation that `only_reads` may be dropped once its future is done; when a client goes, the caller
+        completes the future.
         """
         left = self._limit - self._under_way
         if self._places[cap] >= left:
             doing.close()
             if left <= 0:
                 raise ServerUnavailable("the server is overloaded", hint="try again in a moment")
-            raise RateLimited("too many requests with this cap are running", hint="wait until one of them is answered")
+            raise RateLimited(
+                "too many requests with this cap are running", hint="wait until one of these requests is answered"
+            )
         self._under_way += 1
         self._places[cap] += 1
         self._idle.clear()
@@ -146,7 +153,7 @@ class Executor:
         return job.future
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run work of the server's own, beside all calls."""
+        """Run the server's own work, on threads that serve no calls."""
         return self._loop.run_in_executor(self._own, work)
 
     async def close(self) -> None:
@@ -170,9 +177,10 @@ class Executor:
             self._loop.call_soon(self._take_turns)  # in the loop's next round, together with others
 
     def _take_turns(self) -> None:
-        """Advance operations for `_TURN_SECONDS`, in turn by cap. The rest waits until the loop has done its I/O.
+        """Advance operations for `_TURN_SECONDS`, one of each cap in turn.
 
-        So a cap with hundreds of calls under way delays another cap's only call by a moment, not by hundreds of calls.
+        The remaining operations wait until the loop has done its I/O. A cap with hundreds of calls under way thus
+        delays the only call of another cap by a moment, not by hundreds of calls.
         """
         self._is_called = False
         end = perf_counter() + _TURN_SECONDS
@@ -187,9 +195,9 @@ class Executor:
             self._call_soon()
 
     def _begin(self, end: float) -> None:
-        """Begin operations that have arrived, with one check for changes by other processes.
+        """Begin operations that have arrived, after one check for changes by other processes.
 
-        If there are changes, reading them may take long, so the operations do it on the slow lane.
+        Reading such changes may take long, so if there are any, the operations begin on the slow threads.
         """
         if not self._arrived:
             return
@@ -210,7 +218,7 @@ class Executor:
                 self._finish(self._arrived.take(), None, error)
 
     def _advance(self, job: _Job, outcome: Outcome | None) -> None:
-        """Advance an operation to its next commit, its end, or a slow step."""
+        """Run an operation until its next commit, its end, or a slow step."""
         began = perf_counter()
         try:
             step = _resumed(job.doing, outcome)
@@ -242,9 +250,9 @@ class Executor:
         self._take_turns()
 
     def _await_loads(self, job: _Job, step: Loading) -> None:
-        """Advance an operation when its shelves are loaded, its patience is over, or its caller has gone.
+        """Continue an operation when its namespaces are loaded, it may wait no longer, or its caller has gone.
 
-        No thread is held meanwhile.
+        It holds no thread while it waits.
         """
         left, resumed = len(step.loads), False
 
@@ -303,7 +311,7 @@ class Executor:
     # On threads.
 
     def _return(self, work: Callable[[], None]) -> None:
-        """Run work on the loop."""
+        """Have a function called on the event loop."""
         self._returned.append(work)
         # If the flag is set, a `_catch` is still to come, which sees what was appended.
         if not self._waking:
@@ -335,10 +343,10 @@ class Executor:
             del job, work
 
     def _drive(self, job: _Job) -> Callable[[], None]:
-        """Advance an operation on this thread. Returns what is to be done with it next.
+        """Advance an operation on this thread. Returns a function that does the next thing with it.
 
-        It runs until the operation ends, waits for shelves, or is between two portions while others wait for the
-        thread.
+        The operation runs until it ends, until it waits for namespaces, or until it can pause while other work needs
+        the thread.
         """
         outcome: Outcome | None = None
         if job.is_idle:
@@ -362,7 +370,10 @@ class Executor:
 
 
 def _resumed(doing: Operation[Any], outcome: Outcome | None) -> Step:
-    """Resume an operation with the outcome of its last step. None begins it, or continues after a pause."""
+    """Resume an operation with the outcome of its last step.
+
+    Without an outcome, the operation begins or continues after a pause.
+    """
     if outcome is None:
         return next(doing)
     if isinstance(outcome, Exception):

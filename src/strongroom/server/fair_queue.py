@@ -1,8 +1,8 @@
 """A fair queue for slow work on few threads.
 
-Work belongs to a cap, together with all that was narrowed or renewed from it, and to the actor whose memory it is.
-Caps take turns. Among them, the one whose cap and actor have the fewest threads at work goes first. Nobody gets the
-last free thread in addition to others of their own, so that one is always left for somebody else.
+Work belongs to a cap and to an actor. A cap counts together with every cap narrowed or renewed from it. Caps take
+turns. The work whose cap and actor have the fewest threads at work goes first. A cap or actor that has threads at work
+never gets the last free thread, so that one thread is always left for another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Owned(Protocol):
-    """A piece of work, with the cap and the actor that it is done for."""
+    """A piece of work, with the cap and the actor for whom it is done."""
 
     @property
     def cap(self) -> Hashable: ...
@@ -27,16 +27,19 @@ W = TypeVar("W", bound=Owned)
 
 
 class FairQueue(Generic[W]):
-    """Hands work to `threads` threads. Thread-safe."""
+    """Hands pieces of work to a fixed number of threads. Thread-safe."""
 
     def __init__(self, threads: int) -> None:
         self._most = max(threads - 1, 1)
-        """The most threads that may work for one cap, or one actor, at once."""
+        """The most threads that may work at once for one cap or for one actor."""
         self._waiting: OrderedDict[Hashable, deque[W]] = OrderedDict()
-        """The waiting work of each cap; the cap whose turn is next comes first."""
+        """The waiting work of each cap. The first cap is the next whose turn it is."""
         self._at_work: Counter[Hashable] = Counter()
         self._taken: dict[int, list[Hashable]] = {}
-        """The owners that each piece of work was counted for: its actor may become known while a thread works on it."""
+        """For each piece of work, the cap and actor that it was counted for.
+
+        Kept because the actor may become known only while a thread works on the piece.
+        """
         self._changed = threading.Condition()
         self._is_closed = False
 
@@ -46,7 +49,10 @@ class FairQueue(Generic[W]):
             self._changed.notify()
 
     def take(self) -> W | None:
-        """Wait for the next piece of work; None once the queue is closed. `finished` must follow."""
+        """Wait for the next piece of work and return it; None once the queue is closed.
+
+        The caller must call `finished` when it stops working on the piece.
+        """
         with self._changed:
             while True:
                 if self._is_closed:
@@ -57,7 +63,7 @@ class FairQueue(Generic[W]):
                 self._changed.wait()
 
     def finished(self, work: W) -> None:
-        """Record that a thread no longer works on this. Call it before the same work is put again."""
+        """Record that a thread no longer works on this piece. Call it before the same piece is put again."""
         with self._changed:
             for owner in self._taken.pop(id(work)):
                 self._at_work[owner] -= 1
@@ -66,12 +72,12 @@ class FairQueue(Generic[W]):
             self._changed.notify()
 
     def is_awaited(self, work: W) -> bool:
-        """Whether another cap's work could use the thread that works on this."""
+        """Whether work of another cap is waiting that could use the thread of this work."""
         with self._changed:
             return any(self._load(queue[0]) < self._most for cap, queue in self._waiting.items() if cap != work.cap)
 
     def close(self) -> None:
-        """Let every thread that takes from it end. Waiting work is not handed out."""
+        """Make `take` return None from now on, so that every thread ends. Waiting work is not handed out any more."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -91,11 +97,15 @@ class FairQueue(Generic[W]):
         return work
 
     def _load(self, work: W) -> int:
-        """The number of threads at work for the same cap or the same actor."""
+        """The number of threads at work for the cap or for the actor of this work, whichever is greater."""
         return max(self._at_work.get(owner, 0) for owner in _owners(work))
 
 
 def _owners(work: Owned) -> list[Hashable]:
-    """The keys to count work under. Tagged, because a cap and an actor may be spelt alike; no actor before the gate."""
+    """The keys under which work is counted: its cap and its actor.
+
+    The keys are tagged, because a cap and an actor may have the same text. Before the gate has decided, the actor is
+    not known.
+    """
     cap, actor = ("cap", work.cap), ("actor", work.actor)
     return [cap, actor] if work.actor else [cap]

@@ -1,8 +1,8 @@
 """The server's own log: one JSON object per line on stderr, with requests, outcomes and kinds of errors.
 
-Refusals are limited to so many lines a second, whoever causes them; the others are counted, and the counts are logged.
-It never holds a cap, a text, a query, a namespace or an actor: those decisions are in the audit log, under the same
-request id.
+The number of lines about refusals is limited to a few each second. Refusals beyond that are counted, and the counts are
+logged. The log never holds a cap, a text, a query, a namespace or an actor: the decisions about these are in the audit
+log, under the same request id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from strongroom.server.rate_limits import Buckets
 
 LINES_A_SECOND = 5
-"""Lines per second about refused requests with the same outcome."""
+"""The most lines per second about refused requests with one outcome."""
 
 _BURST_SECONDS = 10
 
@@ -53,12 +53,12 @@ def to_stderr(level: int = logging.INFO) -> None:
 
 
 def event(message: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Log one event with its fields."""
+    """Write one event with its fields to the log."""
     LOGGER.log(level, message, extra={"fields": fields})
 
 
 def defect(error: BaseException, **fields: Any) -> None:
-    """Log an unexpected exception: its kind and place, never its message."""
+    """Log an unexpected exception: its type and its place in the code, never its message."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -67,16 +67,19 @@ def defect(error: BaseException, **fields: Any) -> None:
 
 
 class Sample:
-    """Rate limit for log lines by outcome; counts those it withholds. For use on one thread."""
+    """Limits the log lines of each outcome, and counts the lines that it suppresses. For use on one thread."""
 
     def __init__(self) -> None:
         self._lines = Buckets(LINES_A_SECOND, _BURST_SECONDS)
         self._withheld: Counter[str] = Counter()
         self.suppressed = 0
-        """Lines suppressed since the server began."""
+        """The number of lines suppressed since the server began."""
 
     def takes(self, outcome: str, now: float) -> bool:
-        """Whether a line may be written. `outcome` comes from a fixed set, never from a request."""
+        """Whether a line about this outcome may be written now.
+
+        `outcome` comes from a fixed set, never from a request.
+        """
         if self._lines.wait(outcome, now) > 0:
             self._withheld[outcome] += 1
             self.suppressed += 1

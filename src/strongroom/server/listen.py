@@ -1,7 +1,8 @@
 """Run a server: where it listens, with which TLS files, and how it stops.
 
-It listens on loopback or on a unix socket. Any other address requires TLS, or the explicit statement that something in
-front of it does TLS. On stop, requests in flight are finished; the vault is closed by its owner.
+The server listens on loopback or on a unix socket. Any other address requires TLS, or an option stating that a proxy in
+front of the server does TLS. When the server stops, it finishes the requests in flight. The caller that opened the
+vault closes it.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class ListenPlace:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_public: bool = False
-    """Listen without TLS on an address reachable from elsewhere, because something in front of it does TLS."""
+    """Listen without TLS on an address that other machines can reach, because a proxy in front of it does TLS."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose X-Forwarded-For is trusted."""
+    """Addresses of proxies whose X-Forwarded-For header is trusted."""
 
     def check(self) -> None:
-        """Refuse an address over which caps would travel in clear, except with `plain_public`."""
+        """Refuse an address over which caps would travel unencrypted, except with `plain_public`."""
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidRequest("TLS needs a certificate and its key", hint="give both --tls-cert and --tls-key")
         if self.unix is None and not is_loopback(self.address) and self.tls_cert is None and not self.plain_public:
@@ -83,19 +84,25 @@ def is_loopback(address: str) -> bool:
 
 
 _SWITCH_SECONDS = 0.0001
-"""Seconds that a thread may keep the interpreter while another waits.
+"""The most seconds for which a thread keeps the interpreter while another thread waits.
 
-A put asks for it some twenty times, whenever SQLite has released it: with the usual 5 ms, or 1 ms, it would wait twenty
-times as long.
+During a put a thread asks for the interpreter some twenty times, each time SQLite has released it. With the usual 5 ms,
+or with 1 ms, it would wait that long twenty times.
 """
 _COLLECT = (10_000, 20, 200)
-"""How often the cycle collector runs. It stops everything, up to 50 ms with much in RAM, and cycles are few."""
+"""The threshold of the cycle collector, which makes it run rarely.
+
+A run stops all threads, for up to 50 ms with much in RAM, and cycles are few.
+"""
 
 
 def serve(
     vault: Vault, place: ListenPlace, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
-    """Serve an open vault until SIGTERM or SIGINT, then return. `started` is called with the URL once it listens."""
+    """Serve an open vault until SIGTERM or SIGINT, then return.
+
+    `started` is called with the URL once the server listens.
+    """
     place.check()
     if place.unix is None:
         options = replace(options, hosts=options.hosts | {place.address.lower()})
@@ -113,7 +120,9 @@ def serve(
                 started(url)
             server.run(sockets=[bound])
     except SystemExit:  # how uvicorn reports that it could not start
-        raise ServerUnavailable("the server could not start", hint="the log lines above say why") from None
+        raise ServerUnavailable(
+            "the server could not start", hint="the lines that the server logged before this one say why"
+        ) from None
     finally:
         bound.close()
         if place.unix is not None and _identity(place.unix) == made:  # another server may have replaced the socket
@@ -123,9 +132,10 @@ def serve(
 
 
 def _allow_files(count: int) -> int:
-    """Raise this process's limit of open files as far as allowed, since each connection is one.
+    """Raise this process's limit of open files as far as allowed, since each connection needs one.
 
-    Returns how many of `count` it may open. More connections than that would block all new ones.
+    Returns how many connections, of the `count` wanted, the process may have open. With more, it could not accept new
+    ones.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
@@ -137,7 +147,7 @@ def _allow_files(count: int) -> int:
 
 
 def server_for(vault: Vault, place: ListenPlace, options: Options = DEFAULT) -> uvicorn.Server:
-    """A server that is ready to be given a socket; `serve` does the rest."""
+    """Make a server that is ready to be given a socket. `serve` does the rest."""
     places = Connections(options.connections)
     return _Server(_config(vault, place, options, places), places, options.head_seconds)
 
@@ -153,8 +163,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 class _Server(uvicorn.Server):
     """uvicorn's server with two changes.
 
-    uvicorn would raise signals again after it has stopped, which ends the process. And it would allow a minute for a
-    TLS handshake, without counting its connection.
+    After it has stopped, uvicorn would raise the signals that stopped it once more, which ends the process. It would
+    also allow a minute for a TLS handshake without counting the connection.
     """
 
     def __init__(self, config: uvicorn.Config, places: Connections, handshake_seconds: float) -> None:
@@ -187,7 +197,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let signals stop the server, from before it announces itself until it has stopped."""
+    """Let signals stop the server, from the moment before its URL is announced until it has stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -236,13 +246,13 @@ def _tls(cert: Path, key: Path) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise InvalidRequest(
             f"the TLS files {cert} and {key} cannot be used: {error}",
-            hint="they must be PEM files, and the key must belong to the certificate",
+            hint="both must be PEM files, and the key must belong to the certificate",
         ) from None
     return context
 
 
 def listen(place: ListenPlace) -> socket.socket:
-    """A socket that listens at the place."""
+    """Make a socket that listens at the place."""
     try:
         return _listen_tcp(place) if place.unix is None else _listen_unix(place.unix, place.unix_mode)
     except OSError as error:
@@ -253,7 +263,7 @@ def listen(place: ListenPlace) -> socket.socket:
 
 
 def _listening_hint(place: ListenPlace, error: OSError) -> str:
-    """The hint for a failure to listen, by the system's error."""
+    """The hint for a failure to listen, chosen by the system's error."""
     if isinstance(error, socket.gaierror):
         return "the name cannot be resolved: give an IP address of this machine"
     if error.errno == errno.EADDRNOTAVAIL:
@@ -285,7 +295,7 @@ def _listen_tcp(place: ListenPlace) -> socket.socket:
 
 
 def _listen_unix(path: Path, mode: int) -> socket.socket:
-    """Listen on a unix socket that nobody else could have opened in between."""
+    """Listen on a unix socket in such a way that no other user can open it before its permissions are set."""
     _clear_stale(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o777 & ~mode)  # so that it never exists with more permissions than it should have
@@ -301,10 +311,13 @@ def _listen_unix(path: Path, mode: int) -> socket.socket:
 
 
 def _clear_stale(path: Path) -> None:
-    """Remove the socket of a killed server. Refuse one that answers, and anything that is not a socket."""
+    """Remove the socket that a killed server left.
+
+    Raises if a server answers on it, or if the path is not a socket.
+    """
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InvalidRequest(f"{path} exists and is not a socket", hint="name another path")
+            raise InvalidRequest(f"the file {path} exists and is not a socket", hint="name another path")
     except FileNotFoundError:
         return
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -314,8 +327,10 @@ def _clear_stale(path: Path) -> None:
     except ConnectionRefusedError:
         path.unlink()
     except TimeoutError:
-        raise InvalidRequest(f"another server on {path} does not answer", hint="stop it first") from None
+        raise InvalidRequest(
+            f"another server holds the socket {path} and does not answer", hint="stop that server first"
+        ) from None
     else:
-        raise InvalidRequest(f"another server is listening on {path}", hint="stop it first")
+        raise InvalidRequest(f"another server is listening on the socket {path}", hint="stop that server first")
     finally:
         probe.close()

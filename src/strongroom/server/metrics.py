@@ -21,14 +21,18 @@ from strongroom.vault.vault import Usage, Vault
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _UPKEEP_SECONDS = 60.0
 _DISTANT_SECONDS = 600.0
-"""Longer in a bucket, where each cap's record is a request."""
+"""Seconds for which the vault's own figures are cached if the vault is in a bucket.
+
+There the figures cost a request for each cap's record.
+"""
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The metrics of one server. `count` must be called on the event loop's thread.
+    """The metrics of one server.
 
-    Counted in plain numbers, because every request passes here, and converted to Prometheus' format at a scrape.
+    `count` must be called on the thread of the event loop. Every request passes here, so it only adds to plain numbers,
+    which a scrape converts to Prometheus' format.
     """
 
     def __init__(self, vault: Vault, places: Connections, lines: Sample) -> None:
@@ -50,12 +54,12 @@ class Metrics:
         times[1][0] += seconds
 
     def text(self) -> bytes:
-        """All metrics, in the format of a scrape."""
+        """All metrics as text in Prometheus' format."""
         return generate_latest(self._registry)
 
 
 class _Requests(Collector):
-    """The requests counted so far."""
+    """The requests and their times, counted so far, as metrics."""
 
     def __init__(self, outcomes: dict[tuple[str, str], int], times: dict[str, tuple[list[int], list[float]]]) -> None:
         self._outcomes = outcomes
@@ -80,7 +84,7 @@ class _Requests(Collector):
 
 
 class _ServerFigures(Collector):
-    """Connections held, and what was dropped to stay within limits."""
+    """The number of open connections, and of the connections and log lines that were dropped to stay within limits."""
 
     def __init__(self, places: Connections, lines: Sample) -> None:
         self._places = places
@@ -147,7 +151,10 @@ class _VaultFigures(Collector):
         yield from _upkeep(self._looked_after())
 
     def _looked_after(self) -> Upkeep:
-        """The vault's upkeep, cached for a minute: not every scrape may read every cap's record."""
+        """The vault's figures for maintenance, cached for a minute or longer.
+
+        Collecting them reads every cap's record, which is too much for every scrape.
+        """
         now = monotonic()
         if self._upkeep is None or now >= self._upkeep_until:
             self._upkeep = self._vault.upkeep()
@@ -156,7 +163,7 @@ class _VaultFigures(Collector):
 
 
 def _upkeep(found: Upkeep) -> Iterator[Metric]:
-    """The figures that an operator must act on. Unknown ones are left out."""
+    """The figures for maintenance that an operator must act on. Unknown figures are left out."""
     yield GaugeMetricFamily("strongroom_caps", "Caps that are neither revoked nor expired.", value=found.caps)
     ending = GaugeMetricFamily(
         "strongroom_caps_ending", "Live caps that end within this time and were issued for longer.", labels=["within"]
@@ -180,7 +187,7 @@ def _upkeep(found: Upkeep) -> Iterator[Metric]:
 
 
 def _group_sizes(usage: Usage) -> Metric:
-    """Requests in one commit, as a histogram whose buckets are powers of two."""
+    """The number of requests in one commit, as a histogram whose buckets are powers of two."""
     total, buckets = 0, []
     for size, count in sorted(usage.group_sizes.items()):
         total += count

@@ -1,4 +1,4 @@
-"""Background work of a server: counts of unwritten events, checkpoints, and scrubs that were put off."""
+"""Background work of a server: counts of events without a record, checkpoints, and scrubs that were put off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strongroom.server.server_options import Options
 from strongroom.vault.vault import Vault
 
 _RECORD_SECONDS = 10
-"""How often both logs get the counts of events that were not written one by one."""
+"""Seconds between two records of the events that were only counted, in the server's log and in the audit log."""
 
 
 class PeriodicTasks:
@@ -26,7 +26,7 @@ class PeriodicTasks:
         self._executor = executor
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start the tasks that the options ask for. The caller cancels them."""
+        """Start the tasks that the options ask for, and return them. The caller must cancel them."""
         tasks = [asyncio.create_task(self._keep_counts())]
         if self._options.checkpoint_seconds:
             tasks.append(asyncio.create_task(self._keep_checkpoints()))
@@ -35,7 +35,7 @@ class PeriodicTasks:
         return tasks
 
     async def _keep_counts(self) -> None:
-        """Periodically write the counts of events that were not written one by one to both logs."""
+        """Periodically record the number of events that were only counted, in the server's log and in the audit log."""
         while True:
             await asyncio.sleep(_RECORD_SECONDS)
             self._lines.tell()

@@ -1,6 +1,6 @@
 """Rate limits of each caller (leaky buckets), and the RAM for large bodies. For use on one thread.
 
-A bucket is stored as the moment at which it would be full again. It holds requests, or seconds of the server's time.
+A bucket holds requests, or seconds of the server's time. It is stored as the moment at which it will be full again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from strongroom.errors import ServerUnavailable
 
 LONGEST = 2.0
-"""Maximum seconds for which used time may block a caller: reloading a large memory is not an attack."""
+"""The most seconds for which a caller is blocked because of server time used: reloading a large memory is no attack."""
 
 
 class Buckets:
-    """Many buckets of one size, as an LRU."""
+    """The buckets of many callers, all of one size. The least recently used buckets are dropped."""
 
     def __init__(self, rate: float, burst_seconds: float, held: int = 10_000) -> None:
         self._each = 1 / rate if rate > 0 else 0.0
@@ -25,16 +25,19 @@ class Buckets:
         self._full_at: OrderedDict[Hashable, float] = OrderedDict()
 
     def wait(self, key: Hashable, now: float) -> float:
-        """Seconds until `key` may ask again; 0 if it may now."""
+        """Seconds until the caller `key` may send a request; 0 if that is allowed now."""
         return max(self._full_at.get(key, 0.0) - self._burst - now, 0.0)
 
     def take(self, key: Hashable, now: float, cost: float = 1) -> None:
-        """Count a request of `key`."""
+        """Count a request of the caller `key`."""
         if self._each:
             self._set(key, max(self._full_at.get(key, 0.0), now) + cost * self._each)
 
     def charge(self, key: Hashable, now: float, seconds: float) -> None:
-        """Charge time that was used for `key` to a bucket of seconds. It may block the key, but never for long."""
+        """Take seconds of server time from the bucket of the caller `key`.
+
+        This may block the caller, but never for longer than `LONGEST`.
+        """
         if self._each:
             full_at = max(self._full_at.get(key, 0.0), now)
             self._set(key, max(full_at, min(full_at + seconds * self._each, now + self._burst + LONGEST)))
@@ -47,9 +50,9 @@ class Buckets:
 
 
 class Holders:
-    """The usage of each cap: requests, and seconds of the server's time.
+    """The use of the server by each cap: requests, and seconds of the server's time.
 
-    A cap and everything narrowed or renewed from it share one limit; otherwise renewing a cap would multiply it.
+    A cap and all caps narrowed or renewed from it share one limit. Otherwise renewing a cap would multiply its limit.
     """
 
     def __init__(self, rate: float, share: float, burst_seconds: float, held: int = 10_000) -> None:
@@ -57,10 +60,13 @@ class Holders:
         self._times = Buckets(share if rate else 0.0, burst_seconds, held)
         self._held = held
         self._lineages: dict[int, int] = {}
-        """By what a first link's text hashes to."""
+        """The holder of each known cap, by the hash of the text of the cap's first link."""
 
     def of(self, token: str, lineage: Callable[[], int | None]) -> int:
-        """The caller to charge for a token. Each invalid token counts by itself, so a forgery costs nobody else."""
+        """The holder whose limit a token counts against.
+
+        Each invalid token has a limit of its own, so a forged cap uses up nobody else's.
+        """
         first = hash(token.partition("~")[0])
         found = self._lineages.get(first)
         if found is None:
@@ -73,20 +79,23 @@ class Holders:
         return found
 
     def wait(self, holder: Hashable, now: float) -> float:
-        """Seconds until the holder may ask again; 0 if they may now."""
+        """Seconds until the holder may send a request; 0 if that is allowed now."""
         return max(self._requests.wait(holder, now), self._times.wait(holder, now))
 
     def take(self, holder: Hashable, now: float) -> None:
-        """Count a request."""
+        """Count a request of a holder."""
         self._requests.take(holder, now)
 
     def charge(self, holder: Hashable, now: float, seconds: float) -> None:
-        """Count time that was used."""
+        """Count seconds of server time that a holder used."""
         self._times.charge(holder, now, seconds)
 
 
 class BodyBudget:
-    """The RAM for large bodies, shared by all requests. A cap has at most as many bytes as are left for the others."""
+    """The RAM for large bodies, shared by all requests.
+
+    A cap may use at most as many bytes as are left for the others.
+    """
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -94,7 +103,10 @@ class BodyBudget:
 
     @contextmanager
     def place(self, holder: Hashable) -> Iterator[Callable[[int], None]]:
-        """A function that reserves bytes for one request, or raises. They are released when the context ends."""
+        """Yield a function that reserves bytes for one request, or raises if there are too few.
+
+        The bytes are released when the context ends.
+        """
         taken = 0
 
         def take(size: int) -> None:

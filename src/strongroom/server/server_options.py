@@ -1,4 +1,4 @@
-"""The options of a server: whom it answers, how much it accepts, how fast, how long it waits."""
+"""The options of a server: the hosts and origins it answers, and its limits on size, speed and time."""
 
 from __future__ import annotations
 
@@ -12,38 +12,41 @@ class Options:
     """The limits of one server. Sizes in bytes, times in seconds, rates in requests per second (0: no limit)."""
 
     hosts: frozenset[str] = LOOPBACK
-    """Accepted names in the Host header. Any other may come from a web page by DNS rebinding."""
+    """Accepted names in the Host header.
+
+    A request with another name may come from a web page that uses DNS rebinding.
+    """
     origins: frozenset[str] = frozenset()
-    """Origins of web pages that may call. A request without an Origin header does not come from a page."""
+    """Origins of web pages that may call the server. A request without an Origin header does not come from a page."""
     body_limit: int = 16 * 1024 * 1024
-    """Maximum bytes of a request's body. A batch of 4 MiB of text fits, even if JSON escapes every character."""
+    """The most bytes of a request's body. A batch of 4 MiB of text fits, even if JSON escapes every character."""
     bodies_limit: int = 128 * 1024 * 1024
-    """Maximum bytes of all large bodies that are in RAM at the same time."""
+    """The most bytes of all large bodies that are in RAM at the same time."""
     unproven_limit: int = 64 * 1024
-    """Maximum number of bytes of a body that are read before its cap is verified."""
+    """The most bytes of a body that are read before its cap is verified."""
     header_limit: int = 32 * 1024
     head_seconds: float = 10
-    """How long a connection may take to send a request's head, from its first byte or from being opened."""
+    """The most seconds for sending a request's head, counted from its first byte or from opening the connection."""
     body_seconds: float = 30
     idle_seconds: int = 30
     stop_seconds: int = 30
-    """How long requests in flight may take when the server stops."""
+    """The most seconds that requests in flight may take once the server is stopping."""
     connections: int = 4096
     slow: int = 0
-    """Threads for slow work; 0: two, or eight for a vault in a bucket."""
+    """The number of threads for slow work. With 0 the server uses two, or eight for a vault in a bucket."""
     waiting: int = 1024
-    """Calls that may be under way or waiting. More are refused."""
+    """The most calls that may be under way or waiting. Further calls are refused."""
     holder_rate: float = 500
     address_rate: float = 1000
     burst_seconds: float = 4
-    """A burst may use as much as this many seconds give."""
+    """The length of a burst: a caller may at once use the requests and the time of this many seconds."""
     checkpoint_seconds: float = 3600
-    """How often the log's checkpoint is signed and stored beside the keys; 0: never."""
+    """Seconds between two signed checkpoints of the log, which are stored beside the keys; 0: never."""
     maintenance_seconds: float = 60
-    """How often to check for an unfinished scrub and finish it; 0: never."""
+    """Seconds between two checks for an unfinished scrub (removal of deleted bytes), to finish it; 0: never."""
     mcp: bool = True
     log_requests: bool = False
-    """Log every request, not only those that failed."""
+    """Log every request, including successful ones."""
 
 
 DEFAULT = Options()

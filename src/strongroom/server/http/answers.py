@@ -1,4 +1,4 @@
-"""Answers of the server, refusals among them."""
+"""Answers of the HTTP server, including refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom import api
 from strongroom.errors import RateLimited, ServerUnavailable, StrongroomError
 
 UNPROVEN = 401
-"""The status of a refusal for lack of a valid cap."""
+"""The HTTP status of a request that is refused because it shows no valid cap."""
 
 KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """Headers of every answer."""
@@ -30,7 +30,7 @@ class HttpAnswer(NamedTuple):
 
 
 def refusal(error: StrongroomError) -> HttpAnswer:
-    """The answer to a refused request, in the one shape of errors."""
+    """The answer to a refused request, in the shape that all errors have."""
     status = api.STATUS[error.reason]
     headers: list[tuple[bytes, bytes]] = []
     if status == UNPROVEN:
@@ -48,7 +48,7 @@ def stopping() -> ServerUnavailable:
 
 
 def slow_down(wait: float) -> RateLimited:
-    """The refusal for a caller that has to wait that many seconds."""
-    error = RateLimited("too many requests", hint="wait as long as Retry-After says, then try again")
+    """The refusal for a caller that must wait for this number of seconds."""
+    error = RateLimited("too many requests", hint="wait for the seconds in the Retry-After header, then try again")
     error.wait = max(1, round(wait + 0.5))
     return error

@@ -1,11 +1,12 @@
 """The application: one route for each call, answered through the vault's own transport.
 
-Plain ASGI and a dictionary: measured, a routing framework costs twice as much as the rest of a request's HTTP (ADR
-0017). The order is fixed: head, route, cap, body, gate. Every refusal has the one error shape.
+Routing is plain ASGI and a dictionary. A routing framework was measured to cost twice as much as all other HTTP work
+for a request (ADR 0017). A request is checked in a fixed order: head, route, cap, body, gate. All refusals have the
+same shape.
 
-A request is charged to its cap if that verifies, and to its address only if not: so nobody pays for a stranger's flood
-(ADR 0033). An address that has used up its rate gets 429 instead of any refusal, before a body is read; requests with a
-valid cap are still answered.
+A request counts against the rate of its cap if the cap is valid, and otherwise against the rate of its address. So a
+flood of requests without a valid cap uses up nobody else's rate (ADR 0033). An address that has used up its rate gets
+status 429 instead of any other refusal, before a body is read. Requests with a valid cap are still answered.
 """
 
 from __future__ import annotations
@@ -44,14 +45,20 @@ _FAILED_COST = 10
 """A request with a refused cap counts as this many requests against its address's limit."""
 
 _WATCHING = ("healthz", "readyz", "metrics")
-"""Routes for monitoring, which floods of other requests must not block."""
+"""Routes for monitoring. Floods of other requests must not block these."""
 
 _SLOW, _SLOW_DISTANT = 2, 8
-"""Threads for slow work: few where they would only compete for the interpreter, more where they wait for a network."""
+"""The number of threads for slow work: first for local files, then for a bucket.
+
+With local files, threads compete for the interpreter, so they are few. With a bucket, they wait for a network.
+"""
 
 
 class HttpRoute(NamedTuple):
-    """A route's handler, and its name for metrics. Without a handler the request is passed on to MCP."""
+    """The handler of a route, and the route's name in metrics.
+
+    If the handler is None, the request is passed on to MCP.
+    """
 
     name: str
     handler: Handler | None
@@ -61,7 +68,7 @@ _MCP_ROUTE = HttpRoute("mcp", None)
 
 
 class Application:
-    """The ASGI application of one open vault. The caller owns the vault: it is not closed here."""
+    """The ASGI application of one open vault. The caller owns the vault: the application does not close it."""
 
     def __init__(self, vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> None:
         self.options = options
@@ -100,7 +107,7 @@ class Application:
                 return
 
     async def start(self) -> None:
-        """Begin to answer. To be called on the event loop that serves."""
+        """Start to answer requests. Must be called on the event loop that serves."""
         store = self._vault.store
         slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
         self._executor = Executor(store, self._vault.together, slow, self.options.waiting, self._calls.charge)
@@ -111,7 +118,7 @@ class Application:
             self._stack.callback(task.cancel)
 
     async def stop(self) -> None:
-        """Stop answering, after finishing what was begun."""
+        """Stop answering requests, after those that have begun are finished."""
         executor, self._executor = self._executor, None
         await self._stack.aclose()
         if executor is not None:
@@ -167,7 +174,7 @@ class Application:
             await _wait_until_gone(receive)
 
     def _charged(self, error: StrongroomError, request: HttpRequest, now: float) -> StrongroomError:
-        """Charge a refusal to its address, if no valid cap was shown. Returns the error to answer with."""
+        """Count a refusal against the address if the request showed no valid cap. Returns the error to answer with."""
         is_unproven = api.STATUS[error.reason] == UNPROVEN
         if isinstance(error, Unavailable) or (error.links and not is_unproven):
             return error
@@ -190,7 +197,10 @@ class Application:
         return route
 
     def _log(self, request: HttpRequest, name: str, status: int, outcome: str, seconds: float) -> None:
-        """Log a refusal; with `log_requests` also successes, sampled unless a cap was shown."""
+        """Log a refused request. With `log_requests`, successful requests are logged, too.
+
+        Lines about refusals and about requests without a cap are limited to a few a second.
+        """
         is_fine = outcome == "ok"
         if is_fine and not self.options.log_requests:
             return
@@ -245,18 +255,24 @@ async def _send(send: Send, answer: HttpAnswer, request_id: str) -> None:
 
 
 async def _wait_until_gone(receive: Receive) -> None:
-    """Wait until uvicorn has noticed the disconnect; otherwise it reports a missing answer."""
+    """Wait until uvicorn has noticed the disconnect.
+
+    If the call ended sooner, uvicorn would report a missing answer.
+    """
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _mcp_app() -> Callable[..., Any]:
-    """Import MCP, which needs an extra and takes long: done before the server listens."""
+    """Import the MCP application.
+
+    MCP is an optional extra and takes long to import, so this is done before the server listens.
+    """
     from strongroom.server.mcp import mcp_app
 
     return mcp_app
 
 
 def application(vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> Application:
-    """The ASGI application of a vault. `places` counts the connections that lead to it."""
+    """The ASGI application of a vault. `places` is the table of the connections over which requests come."""
     return Application(vault, options, places)

@@ -1,4 +1,4 @@
-"""Requests that show a cap: its rates, the room for its body, and its operation on the server's threads."""
+"""Requests that show a cap: their rate limits, the RAM for their bodies, and their operations."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from strongroom.strict_json import check_unique_keys
 from strongroom.vault.vault import Vault
 
 _SHARE = 0.5
-"""Seconds of the server's time that the calls of one cap may take per second, where rates are limited at all."""
+"""Seconds of the server's time that the calls of one cap may take per second. Not used if rates are unlimited."""
 
 _LARGE = 64 * 1024
-"""The size of a body that is slow to parse."""
+"""The number of bytes from which on parsing a body counts as slow."""
 
 _MESSAGE_LIMIT = 1024 * 1024
-"""Largest MCP message: a line fits many times over, and a larger one would block the event loop while it is read."""
+"""The largest MCP message in bytes. A line is much smaller, and reading a larger message would block the event loop."""
 
 _MESSAGE_SECONDS, _MESSAGE_BYTE_SECONDS = 2e-3, 2e-8
-"""The time that the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
+"""Seconds that the MCP library takes on the event loop: for each message, and for each byte of message and answer."""
 
 _QUESTIONS = frozenset((Op.GET, Op.LIST, Op.SNAPSHOT))
-"""Operations whose only effect is their answer: without a caller they can be dropped."""
+"""Operations that change no memory. When the caller has gone, they can be dropped."""
 
 T = TypeVar("T")
 Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
@@ -42,9 +42,9 @@ Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class CapCalls:
-    """Answers calls that show a cap, over HTTP and over MCP, and charges them to it.
+    """Answers calls that show a cap, over HTTP and over MCP, and counts each call against its cap.
 
-    A request is charged to the holder of its cap: whatever was narrowed or renewed from one cap shares its rate.
+    A call counts for the holder of the cap: all caps that were narrowed or renewed from one cap share one rate.
     """
 
     def __init__(self, vault: Vault, options: Options, addresses: Buckets, executor: Callable[[], Executor]) -> None:
@@ -58,11 +58,11 @@ class CapCalls:
 
     @property
     def message_limit(self) -> int:
-        """Maximum number of bytes of an MCP message."""
+        """The most bytes that an MCP message may have."""
         return self._mcp_options.body_limit
 
     def handler(self, kind: type[api.Call[Any]]) -> Handler:
-        """The handler of one call's route."""
+        """Return the handler of the route for one kind of call."""
         read = reader_of(kind)
         has_body = kind.method != "GET"
 
@@ -95,7 +95,10 @@ class CapCalls:
         return handle
 
     def _door(self, request: HttpRequest, source: str) -> tuple[LocalTransport, int]:
-        """The transport for the request's cap, and the holder to charge. Raises a refusal if the rate is exceeded."""
+        """The transport for the request's cap, and the holder against whose rate the request counts.
+
+        Raises a refusal if that rate is exceeded.
+        """
         token = request.cap()
         door = self._vault.door(token, source=source, request=request.id)
         holder = self._holders.of(token, door.lineage)
@@ -107,7 +110,7 @@ class CapCalls:
     async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
         """Wait for an operation's answer. Raises Disconnected once the caller has gone.
 
-        A change that has begun is completed even then, and the request is charged.
+        A change that has begun is completed even after the caller has gone, and still counts against its cap.
         """
         connection = request.connection
         if connection.is_lost:
@@ -128,12 +131,12 @@ class CapCalls:
             del asked, leave  # a refusal would lead to this frame, and this frame to the refusal; see `_finish`
 
     async def _prove(self, request: HttpRequest, door: LocalTransport, holder: Hashable) -> None:
-        """Raise if the cap is not valid."""
+        """Raise an error if the cap is not valid."""
         await self._carry_out(request, door.checking(), holder)
         request.connection.is_proven = True
 
     async def pass_on(self, mcp: Asgi, request: HttpRequest, receive: Receive, send: Send) -> None:
-        """Let the MCP application answer, after the cap was verified."""
+        """Check the cap, and let the MCP application answer."""
         door, holder = self._door(request, "mcp")
         await self._prove(request, door, holder)
         self._holders.take(holder, monotonic())
@@ -169,14 +172,14 @@ class CapCalls:
                 self.charge(holder, _MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS)
 
     def charge(self, holder: Hashable, seconds: float) -> None:
-        """Charge a cap for the server's time that a call took. One call never blocks its cap for long."""
+        """Count the server's time that a call took against its cap. One call alone never blocks its cap for long."""
         self._holders.charge(holder, monotonic(), seconds)
 
 
 def _performing(
     door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: HttpRequest, body: bytes
 ) -> Operation[HttpAnswer]:
-    """One call as an operation, from its bytes to its answer."""
+    """One call as an operation that begins with the request's bytes and ends with the answer."""
     if len(body) > _LARGE:
         yield SLOW_STEP
     try:
@@ -196,7 +199,7 @@ def _checking_keys(body: bytes) -> Operation[None]:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that replays a body that was read already."""
+    """A `receive` function that first returns a body that was already read."""
     given = False
 
     async def again() -> Mapping[str, Any]:

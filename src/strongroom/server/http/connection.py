@@ -1,6 +1,6 @@
 """Guarded connections: limits on the time of head and body, the size of the head, and the number of connections.
 
-uvicorn's parser has no limit of its own for any of these. Refusals here have the one error shape, too.
+uvicorn's parser limits none of these. Refusals by this module have the shape of all other errors.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection. Its class is made by `protocol_class`, which sets the options and the connection table."""
+    """One connection. `protocol_class` makes a subclass that holds the options and the connection table."""
 
     options: Options
     places: Connections
     handshake: ConnectionSlot | None = None
-    """The slot that it held during its TLS handshake."""
+    """The place in the connection table that the connection held during its TLS handshake."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -41,7 +41,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline: TimerHandle | None = None
         self._in_body = False
         self._unread = 0
-        """Bytes since the last part of a body: trailers, or bytes between chunks."""
+        """The number of bytes since the last part of a body: trailers, or bytes between chunks."""
         self._writing: TimerHandle | None = None
         self._packed: list[bytes] = []
         """The values of Transfer-Encoding headers."""
@@ -62,7 +62,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(self.options.head_seconds, self._too_slow)
 
     def is_waiting(self) -> bool:
-        """Whether the server waits for the peer to send or read something."""
+        """Whether the connection waits for its peer to send or to read something."""
         answering = self._answering
         return answering is None or answering.response_complete or answering.more_body or self._writing is not None
 
@@ -154,7 +154,10 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def drop(self) -> None:
-        """End it now. If the peer does not read, the kernel's send buffer is discarded."""
+        """End the connection now.
+
+        If the peer does not read, bytes that wait in the kernel's send buffer are discarded.
+        """
         held = self.transport.get_extra_info("socket")
         if self._writing is not None and held is not None:
             with suppress(OSError):
@@ -163,13 +166,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _written(self) -> None:
-        """Stop the write timer: the peer has read what was sent."""
+        """Stop the write timer, since the peer has read the bytes that were sent."""
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
 
     def _came(self) -> None:
-        """Stop the read timer: what was awaited has come."""
+        """Stop the read timer, since the awaited bytes have come."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -180,7 +183,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _body_too_slow(self) -> None:
-        """Refuse a slow body, or just close if an answer is under way."""
+        """Refuse a body that takes too long. If an answer has already begun, only close the connection."""
         self._deadline = None
         if self.cycle.response_started:
             self.transport.close()
@@ -193,7 +196,7 @@ class GuardedProtocol(HttpToolsProtocol):
             )
 
     def _refuse(self, error: StrongroomError) -> None:
-        """Answer without the application, and close."""
+        """Send a refusal without calling the application, and close the connection."""
         self._came()
         if self.transport.is_closing():
             return
@@ -208,7 +211,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 def _is_plain(parser: Any, url: bytes, packed: list[bytes]) -> bool:
-    """Whether a head is unambiguous: a known version, a path, and chunked as the only encoding."""
+    """Whether the head of a request can be read in one way only.
+
+    It must have a known HTTP version and a path, and no transfer encoding other than chunked.
+    """
     version = parser.get_http_version()
     return (
         (version == "1.1" or version == "1.0")
@@ -220,7 +226,7 @@ def _is_plain(parser: Any, url: bytes, packed: list[bytes]) -> bool:
 
 
 def _head_size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    """The size of the head alone: bytes that came together with it may be its body."""
+    """The size of the head alone. Bytes that arrived together with the head may belong to the body."""
     return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 
@@ -231,5 +237,5 @@ def _too_large(options: Options) -> HeadersTooLarge:
 
 
 def protocol_class(options: Options, places: Connections) -> type[asyncio.Protocol]:
-    """The protocol class of a server with these options and this connection table."""
+    """Make the protocol class of a server with these options and this connection table."""
     return type("GuardedProtocol", (GuardedProtocol,), {"options": options, "places": places})

@@ -1,10 +1,10 @@
 """The connection table of a server, and which connection is ended when another needs its place.
 
-Addresses have no fixed share: on one machine every client is 127.0.0.1, and a proxy is one address for all of its
-clients. A connection may have any place that is not needed otherwise. When all are taken, connections that wait for
-their peer are ended: first those without a valid cap so far, among these the ones of the peer with the most
-connections, among these the ones that have waited longest. A few extra places are for health and metrics alone, so that
-monitoring works when no connection can be ended. For use on one thread.
+Addresses have no fixed share of the places: on one machine every client is 127.0.0.1, and a proxy is one address for
+all of its clients. So any connection may take any free place. When all places are taken, connections that wait for
+their peer are ended. Those that have not shown a valid cap go first. Among these, connections of the peer with
+the most connections go first, and among these, the ones that have waited longest. A few extra places are for health and
+metrics alone, so that monitoring works when no connection can be ended. For use on one thread.
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ from collections.abc import Callable
 from typing import Protocol
 
 SPARE = 32
-"""Places for health and metrics, for when all others are taken by connections that are being answered."""
+"""The number of extra places for health and metrics requests.
+
+They are used when all other places are taken by connections that are being answered.
+"""
 
 _AT_ONCE = 64
-"""When room is needed, one in so many connections is ended: looking through all of them is too expensive for one."""
+"""When there is no free place, one connection in this many is ended.
+
+Searching the table is expensive, so several places are freed at once.
+"""
 
 _CREDENTIALS = struct.Struct("3i")
 
 
 class Connection(Protocol):
-    """A connection in the table. It removes itself when it has ended."""
+    """A connection in the table. When it ends, it removes itself from the table."""
 
     peer: str
     """The peer: an address, an IPv6 network, or a user of this machine."""
@@ -34,26 +40,26 @@ class Connection(Protocol):
     is_spare: bool
     """True if this connection has a place that is reserved for health and metrics requests."""
     since: float
-    """When it began to wait for its peer, or to answer a request."""
+    """The time at which the connection began to wait for its peer, or to answer a request."""
 
     def is_waiting(self) -> bool:
-        """Whether it is the peer's turn: to send a head or a body, to read an answer, or to finish a handshake."""
+        """Whether the connection waits for its peer: to send a request, to read an answer, or to finish a handshake."""
 
     def drop(self) -> None:
-        """End it now."""
+        """End the connection now."""
 
 
 class Asking(Connection, Protocol):
-    """A connection over which requests come."""
+    """A connection whose requests are answered."""
 
     is_lost: bool
     """Whether the peer has gone, so that nobody would read an answer."""
     on_loss: Callable[[], object] | None
-    """Called when it is lost while a call of it is under way."""
+    """A function to call if the connection is lost while one of its requests is being answered."""
 
 
 class Unheld:
-    """A stand-in for the connection of a request that our own server did not receive."""
+    """Stands in for a connection when a request was received by a server that is not ours."""
 
     peer = ""
     is_proven = is_spare = is_lost = False
@@ -64,18 +70,18 @@ class Unheld:
         return False
 
     def drop(self) -> None:
-        """Does nothing: it is not ours to end."""
+        """Does nothing: our server does not own that connection and may not end it."""
 
 
 class ConnectionSlot(Protocol):
-    """The place of a connection that is not established yet."""
+    """The place in the table of a connection whose TLS handshake is not finished."""
 
     def end(self) -> None:
-        """Give it back."""
+        """Give the place back."""
 
 
 class Connections:
-    """All connections of one server."""
+    """The table of all connections of one server."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -89,7 +95,7 @@ class Connections:
         return len(self._held) + len(self._spare)
 
     def add(self, new: Connection) -> None:
-        """Add a connection, ending others if there is no room. The newest always gets a place."""
+        """Add a connection. If there is no room, others are ended. The newest connection always gets a place."""
         if len(self._held) >= self._most:
             self._make_room()
         if len(self._held) < self._most:
@@ -111,7 +117,7 @@ class Connections:
                 del self._peers[one.peer]
 
     def _make_room(self) -> None:
-        """Close connections: idle ones first, then, even while they are answered, those without a valid cap."""
+        """End connections to free places: first idle ones, then those without a valid cap, even if in use."""
         found = [one for one in self._held if not one.is_proven or one.is_waiting()]
         found.sort(key=self._order)
         for one in found[: max(self._most // _AT_ONCE, 1)]:
@@ -127,7 +133,7 @@ class Connections:
 
 
 def user_of(held: socket.socket | None) -> str:
-    """The user of this machine behind a unix socket; empty if the system does not tell."""
+    """The user of this machine at the other end of a unix socket; empty if the system does not tell."""
     if held is None or held.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The routes that take no cap: health, readiness, metrics, and the description of the interface."""
+"""The routes that need no cap: health, readiness, metrics, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READY_SECONDS = 1.0
 
 
 class MonitorRoutes:
-    """Handlers that anybody may call; what they compute is shared by concurrent callers."""
+    """Handlers that anyone may call. Callers that ask at the same time share one computation."""
 
     def __init__(self, vault: Vault, metrics: Metrics, addresses: Buckets, executor: Callable[[], Executor]) -> None:
         self._vault = vault
@@ -51,7 +51,7 @@ class MonitorRoutes:
         if not request.is_local:
             raise UnknownRoute(
                 "/metrics answers only requests from the server's own machine",
-                hint="scrape it there, at 127.0.0.1 and this port, or through a proxy on that machine",
+                hint="send the request on that machine, to 127.0.0.1 and this port, or through a proxy there",
             )
         if self._scrape is None or self._scrape.done():
             self._scrape = self._executor().run(self._metrics.text)  # concurrent callers share one scrape

@@ -1,6 +1,6 @@
-"""The OpenAPI document, generated from the types with which requests are read. Pure.
+"""The OpenAPI document, generated from the types that parse requests. Pure.
 
-`docs/openapi.json` is a copy for readers; a test fails if it differs.
+`docs/openapi.json` is a copy for readers; a test fails if the two differ.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strongroom.server.http.request_parser import ProfileText
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 405, 413, 415, 421, 429, 431, 500, 503)
-"""Statuses that any call can end with."""
+"""HTTP statuses with which any call can end."""
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """Build the whole OpenAPI document."""
     asked: list[type[msgspec.Struct]] = [kind for kind in api.CALLS if kind.method == "POST"]
     answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in api.CALLS}, key=str)
     every: list[type[msgspec.Struct]] = [*asked, *answers, ProfileText, api.Refusal]
@@ -54,12 +54,12 @@ def document() -> dict[str, Any]:
 
 @cache
 def encode_document() -> bytes:
-    """The document as it is served."""
+    """The OpenAPI document as JSON, as the server sends it."""
     return msgspec.json.encode(document())
 
 
 def _structs(types: Iterable[msgspec.inspect.Type]) -> set[type[msgspec.Struct]]:
-    """All structs among the types, and in their fields."""
+    """All structs among the types and, recursively, in their fields."""
     found: set[type[msgspec.Struct]] = set()
     waiting = list(types)
     while waiting:
@@ -75,9 +75,10 @@ def _structs(types: Iterable[msgspec.inspect.Type]) -> set[type[msgspec.Struct]]
 
 
 def _say_what_may_be_left_out(kind: type[msgspec.Struct], schema: dict[str, Any]) -> None:
-    """Put defaults into descriptions, and mark the fields that an answer always has as required.
+    """Move defaults into descriptions, and mark the fields that every answer has as required.
 
-    Generators take `default` for "always there": openapi-typescript makes such a field of a request required.
+    If a field has `default`, generators assume it is always there: openapi-typescript makes such a field of a request
+    required.
     """
     if kind.__struct_config__.array_like:
         return

@@ -1,6 +1,7 @@
-"""Parsing of a request: its head, its cap, its body, and the call they make. All of it is untrusted.
+"""Parsing of a request: its head, cap and body become a call. All of these are untrusted.
 
-What cannot be read is Invalid or CapMissing; what is too large or too slow is refused before it is read.
+A request that cannot be parsed raises Invalid or CapMissing. A request that is too large or too slow is refused before
+it is read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 CONNECTION = "strongroom.connection"
-"""The key of the connection in a request's state."""
+"""The key under which a request's state holds its connection."""
 
 _ONCE = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match", b"x-request-id")
@@ -46,7 +47,7 @@ _ETAG = re.compile(rb'"([0-9a-f]{32})"')
 
 
 class Disconnected(Exception):
-    """The peer disconnected before its request was complete, or before it was answered."""
+    """The peer disconnected before its request was complete, or before it got the answer."""
 
 
 class HttpRequest:
@@ -77,11 +78,11 @@ class HttpRequest:
 
     @property
     def neighbourhood(self) -> str:
-        """The key under which requests without a valid cap are counted; over a unix socket the user."""
+        """The key that counts requests without a valid cap: the address, or the user at a unix socket."""
         return neighbourhood(self.address) if self.address else self.connection.peer
 
     def check_head(self, options: Options) -> None:
-        """Refuse a head that two parsers could read differently, and a request that a foreign web page caused."""
+        """Refuse a head that two parsers could read differently, and a request that a foreign web page sent."""
         if len(self.headers) != len(self.scope["headers"]):
             names = [name for name, _ in self.scope["headers"]]
             if any(names.count(name) > 1 for name in _ONCE):
@@ -102,7 +103,7 @@ class HttpRequest:
         """The token in the Authorization header, unverified."""
         given = self.headers.get(b"authorization")
         if not given:
-            raise CapMissing("the request has no cap", hint="send one as `Authorization: Bearer <cap>`")
+            raise CapMissing("the request has no cap", hint="send a cap as `Authorization: Bearer <cap>`")
         scheme, _, token = given.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise CapMalformed(
@@ -111,9 +112,10 @@ class HttpRequest:
         return token
 
     async def body(self, options: Options, prove: Callable[[int], Awaitable[object]]) -> bytes:
-        """The whole body. `prove` is awaited with its size before more than `unproven_limit` of it is read.
+        """Return the whole body.
 
-        The time limit is the connection's (`connection`).
+        Before more than `unproven_limit` bytes are read, `prove` is awaited with the body's size: it checks the cap.
+        The connection limits the time (see `connection`).
         """
         told = self.headers.get(b"content-length")
         size = int(told) if told is not None and told.isdigit() else 0
@@ -146,7 +148,10 @@ class HttpRequest:
         return _whole(bytes(body), self.headers.get(b"content-length"), options)
 
     def check_bodiless(self) -> None:
-        """Refuse a body where none belongs: nobody would read it, and it would be parsed as the next request."""
+        """Refuse a body in a request that must have none.
+
+        No code would read such a body, and it would be parsed as the next request.
+        """
         if self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers:
             raise InvalidRequest("a GET request must not have a body")
 
@@ -158,9 +163,9 @@ class HttpRequest:
 
 
 def neighbourhood(address: str) -> str:
-    """The addresses counted as one: an IPv6 address stands for its /64, which one customer has.
+    """The group of addresses that are counted together. An IPv6 address stands for its /64, which one customer has.
 
-    A socket that listens on IPv6 gets IPv4 addresses as IPv6 ones, all in one /64: they count as IPv4.
+    A socket that listens on IPv6 reports IPv4 addresses as IPv6 ones, all in one /64: these are counted as IPv4.
     """
     return address if ":" not in address else _network(address)
 
@@ -175,17 +180,17 @@ def _network(address: str) -> str:
 
 
 def host_name(host: bytes) -> str:
-    """The name in a Host header, without its port; empty if it is not a name."""
+    """The name in a Host header, without the port. Empty if the header holds no valid name."""
     found = _HOST.fullmatch(host.decode("latin-1").lower())
     return "" if found is None else found[1] or found[2]
 
 
 def _whole(body: bytes, told: bytes | None, options: Options) -> bytes:
-    """Check that a body is within the limit and as long as its head says."""
+    """Return a body after a check that it is within the limit and as long as its head says."""
     if len(body) > options.body_limit:
         raise _too_large(options)
     if told is not None and told != b"%d" % len(body):
-        raise InvalidRequest("the body does not have the length in Content-Length")
+        raise InvalidRequest("the body's length differs from Content-Length")
     return body
 
 
@@ -194,17 +199,17 @@ def _too_large(options: Options) -> BodyTooLarge:
 
 
 class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a profile to be written. Its namespace and version are in the request's head."""
+    """The body of a request that writes a profile. The head of the request says which namespace and version."""
 
     text: str
 
 
 Reader = Callable[[HttpRequest, bytes], api.Call[Any]]
-"""Makes a call from a request and its body. InvalidRequest if they do not make one."""
+"""Makes a call from a request and its body. Raises InvalidRequest if that is not possible."""
 
 
 def reader_of(kind: type[api.Call[Any]]) -> Reader:
-    """The reader of requests for this kind of call."""
+    """Return the function that makes this kind of call from a request."""
     if kind is api.ReadProfile:
         return _read_profile
     if kind is api.WriteProfile:
@@ -225,7 +230,7 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
 
 
 def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
-    """A decoder of bodies whose errors name the fields it takes, and repeat nothing of the input."""
+    """A decoder of bodies. Its errors name the fields that the body may have, and repeat no part of the input."""
     decoder = msgspec.json.Decoder(kind)
     takes = _takes(kind.__struct_fields__)
 
@@ -267,22 +272,27 @@ def _namespace(request: HttpRequest) -> str | None:
     if not pairs:
         return None
     if len(pairs) > 1 or pairs[0][0] != "namespace":
-        raise InvalidRequest("the query string may only be ?namespace=NAME")
+        raise InvalidRequest("the query string of this path may only be ?namespace=NAME")
     return pairs[0][1]
 
 
 def _version(request: HttpRequest) -> str:
-    """The version that the profile must still have: If-Match names it, none (or If-None-Match: *) means new."""
+    """The version that the stored profile must have, from the If-Match header.
+
+    Without If-Match, or with If-None-Match: *, there must be no profile yet.
+    """
     given = request.headers.get(b"if-match")
     if given is None:
         if request.headers.get(b"if-none-match", b"*").strip() != b"*":
             raise InvalidRequest(
-                "If-None-Match can only be *", hint="to replace a version, name it with If-Match instead"
+                "the header If-None-Match can only be *",
+                hint="to replace a version of the profile, send its ETag in If-Match instead",
             )
         return ""
     found = _ETAG.fullmatch(given.strip())
     if found is None:
         raise InvalidRequest(
-            "If-Match must be a single ETag", hint='use the ETag of a GET of this profile, such as "0123…"'
+            "the header If-Match must be a single ETag",
+            hint='send the ETag from the answer to a GET of this profile, such as "0123…"',
         )
     return found[1].decode()

@@ -1,7 +1,8 @@
 """TLS handshakes that count as connections from the moment they are accepted.
 
-The event loop reports a connection only after its handshake. Until then it would be uncounted, and enough of them to
-use up this process's open files would stop all service. So connections are accepted here, and get a slot before TLS.
+The event loop reports a connection only after its TLS handshake. Uncounted connections could use up this process's open
+files and stop all service. So this module accepts connections itself, and each gets a place in the connection table
+before its handshake.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from strongroom.server.http.request_parser import neighbourhood
 
 _ACCEPTED_AT_ONCE = 128
 _PAUSE_SECONDS = 1.0
-"""How long to pause when this process may not open more files."""
+"""Seconds to wait before accepting again, after this process has run out of open files."""
 
 Made = Callable[[], GuardedProtocol]
 
 
 class SecureListener:
-    """Accepts connections on a socket and runs their TLS handshake; then the protocol that `made` makes takes over."""
+    """Accepts connections on a socket and runs their TLS handshakes.
+
+    After its handshake, a connection is handed to the protocol that `made` makes.
+    """
 
     def __init__(
         self, bound: socket.socket, context: ssl.SSLContext, seconds: float, places: Connections, made: Made
@@ -88,7 +92,7 @@ class SecureListener:
 
 
 class Handshake:
-    """The slot of a connection during its TLS handshake."""
+    """The place of a connection in the connection table during its TLS handshake."""
 
     is_proven = is_spare = False
 
@@ -108,6 +112,6 @@ class Handshake:
                 self._socket.shutdown(socket.SHUT_RDWR)  # makes the handshake fail, which closes it
 
     def end(self) -> None:
-        """Give the slot back."""
+        """Give the place back."""
         self._has_ended = True
         self._places.remove(self)

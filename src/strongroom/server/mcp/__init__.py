@@ -1,8 +1,8 @@
 """The memory as an MCP server: tools and the profile, for any client that speaks the protocol.
 
-`tool_schemas` declares the tools, `tool_answers` formats answers for a model, `profile_resource` shows the profile,
-`mcp_server` connects them to a transport, `stdio` and `streamable_http` carry it. Everything uses the same calls as
-HTTP: nothing here decides.
+`tool_schemas` declares the tools, `tool_answers` formats answers for a model, `profile_resource` shows the profile, and
+`mcp_server` answers requests with them. `stdio` and `streamable_http` carry the messages. MCP uses the same calls as
+HTTP, and no module here decides whether a call is allowed.
 """
 
 from strongroom.server.mcp.mcp_server import on_threads, server_for

@@ -1,6 +1,7 @@
-"""The MCP server: parses requests, runs their calls, and answers. It knows no transport and decides nothing.
+"""The MCP server: parses requests, runs their calls, and answers.
 
-Every error of a call gets the one error shape. Nothing that a caller sent is repeated in it or logged.
+It knows nothing of how messages travel, and does not decide whether a call is allowed. All errors of calls have the
+same shape. Errors and logs never repeat any part of a request.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
 
 THREADS = 16
-"""Maximum number of calls at once; more wait their turn."""
+"""The most calls that run at once. Further calls wait."""
 
 INSTRUCTIONS = (
     "Gated memory. Recall with memory_get before answering what may depend on earlier conversations; remember with "
@@ -45,19 +46,19 @@ INSTRUCTIONS = (
 
 
 _MANY, _LARGE = 64, 2048
-"""From so many lines or characters on, formatting an answer counts as slow."""
+"""The numbers of lines and of characters from which on formatting an answer counts as slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpCall(Generic[R]):
-    """One call, with the parsing of its arguments and the formatting of its answer."""
+    """One call: its arguments are parsed, it is made, and its answer is formatted."""
 
     kind: type[api.Call[Any]]
     read: Callable[[], api.Call[Any]]
     shown: Callable[[Any], R]
 
     def asked(self, door: api.Transport) -> R:
-        """Make the call on this thread."""
+        """Parse, make and format the call on this thread."""
         try:
             call = self.read()
         except InvalidRequest as error:  # a bad cap is reported before bad arguments
@@ -65,7 +66,7 @@ class McpCall(Generic[R]):
         return self.shown(door.call(call))
 
     def asking(self, door: LocalTransport) -> Operation[R]:
-        """As `asked`, in steps."""
+        """Like `asked`, but as an operation that can pause between its steps."""
         try:
             call = self.read()
         except InvalidRequest as error:
@@ -83,7 +84,7 @@ class CallRunner(Protocol):
 
 
 def on_threads(door: api.Transport) -> CallRunner:
-    """A runner that makes each call on a thread, over one transport.
+    """Return a function that runs each call on a thread, over one transport.
 
     A call that has begun is finished even if it is cancelled: a write is whole or absent.
     """
@@ -121,7 +122,7 @@ def server_for(ask: CallRunner, *, random: Callable[[int], bytes] = os.urandom) 
 
 
 class _Handlers:
-    """The request handlers."""
+    """The handlers for each kind of MCP request."""
 
     def __init__(self, ask: CallRunner, random: Callable[[int], bytes]) -> None:
         self._ask = ask
@@ -169,11 +170,11 @@ def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> api.Call[Any]:
         return msgspec.convert(given, tool.arguments, strict=True).call()
     except (msgspec.ValidationError, RecursionError) as error:
         said, fields = wrong_field(error, tool.arguments, "argument", is_named=False)
-        raise InvalidRequest(f"the tool got {said}", hint=f"its arguments are {', '.join(fields)}") from None
+        raise InvalidRequest(f"the tool got {said}", hint=f"the tool's arguments are {', '.join(fields)}") from None
 
 
 def _is_large(answer: Any) -> bool:
-    """Whether formatting an answer is slow."""
+    """Whether an answer is so large that formatting it counts as slow."""
     if isinstance(answer, api.Recalled):
         return sum(len(hit.text) for hit in answer.lines) > _LARGE
     if isinstance(answer, Listing):
@@ -200,7 +201,10 @@ def _refused(error: StrongroomError) -> types.CallToolResult:
 
 
 def _told(error: StrongroomError) -> api.Refusal:
-    """An error as it is shown to a model. Neutralised, because a remote server's words are untrusted."""
+    """An error as it is shown to a model.
+
+    Marks of fences are taken out of its words, because the words of a remote server are untrusted.
+    """
     said = api.Refusal.of(error)
     return api.Refusal(said.error, said.reason, fence.neutral(said.message), fence.neutral(said.hint))
 
@@ -213,7 +217,7 @@ def _protocol_error(error: StrongroomError) -> MCPError:
 
 def _defect(error: Exception, op: str) -> ServerDefect:
     json_log.defect(error, op=op)
-    return ServerDefect("an internal error in the server", hint="its log has the details")
+    return ServerDefect("an internal error in the server", hint="the server's log has the details")
 
 
 def _giving(result: R) -> Callable[[Context, object], Any]:
@@ -226,7 +230,7 @@ def _giving(result: R) -> Callable[[Context, object], Any]:
 
 
 def _hush_the_sdk() -> None:
-    """Keep the SDK's own log lines from being printed: some of them hold a caller's input."""
+    """Keep log lines of the MCP SDK from being printed, because some of them hold a caller's input."""
     logger = logging.getLogger("mcp")
     logger.propagate = False
     if not logger.handlers:

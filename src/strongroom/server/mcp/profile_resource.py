@@ -1,4 +1,4 @@
-"""The profile as a resource, for clients in which a person chooses what to give to a model."""
+"""The profile as an MCP resource, for clients in which a person chooses which texts a model gets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ABOUT = "Background about the owner, written or approved by them"
 
 
 def list_resources() -> list[types.Resource]:
-    """The one resource with a fixed address."""
+    """The resources with a fixed address. There is one: the profiles of all namespaces that the cap covers."""
     about = f"{_ABOUT}, for every namespace that the cap covers."
     return [types.Resource(uri=PROFILE, name="profile", title="Profile", description=about, mime_type=_TEXT)]
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """The resources that a client can address by namespace."""
+    """The resource templates. A client fills in a namespace to get the address of a resource."""
     return [
         types.ResourceTemplate(
             uri_template=PROFILE + "/{namespace}",
@@ -33,7 +33,7 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 def call_for(uri: str) -> api.TakeSnapshot | None:
-    """The call for this address; None if there is no such resource."""
+    """The call that reads the resource at this address; None if there is no such resource."""
     if uri == PROFILE:
         return api.TakeSnapshot()
     if uri.startswith(PROFILE + "/"):
@@ -42,6 +42,6 @@ def call_for(uri: str) -> api.TakeSnapshot | None:
 
 
 def contents(uri: str, snapshot: Snapshot, mark: str) -> types.ReadResourceResult:
-    """The content of the resource. Fenced, so that a model sees where the profile ends."""
+    """The text of the resource. It is fenced, so that a model sees where the profile ends."""
     text = tool_answers.profile_text(snapshot, mark)
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_TEXT, text=text)])

@@ -1,7 +1,7 @@
 """MCP over stdin and stdout, for clients that start their servers themselves.
 
-stdout belongs to the protocol: everything else that is printed meanwhile goes to stderr. It ends when stdin does, or
-with SIGTERM or SIGINT; a call that had begun is finished first.
+stdout belongs to the protocol, so everything else that the process prints goes to stderr. The server ends when stdin is
+closed, or with SIGTERM or SIGINT. It finishes a call that has begun before it ends.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from strongroom.server.server_options import DEFAULT
 from strongroom.strict_json import check_unique_keys
 
 _AHEAD = 16
-"""How many lines are read ahead of the one being answered."""
+"""The most lines that are read before the line being answered is done."""
 
 _CHUNK = 64 * 1024
 MESSAGE_LIMIT = DEFAULT.body_limit
-"""Longest line. A longer one is not a message, and ends the reading."""
+"""The length of the longest line in bytes. A longer line is not a message, and ends the reading."""
 
 
 def run_stdio(door: api.Transport) -> None:
@@ -62,7 +62,7 @@ async def _cancel_at_signal(scope: anyio.CancelScope) -> None:
 
 @contextmanager
 def _stdin_apart() -> Iterator[int]:
-    """A private descriptor of stdin. Libraries that read stdin find it empty."""
+    """A separate descriptor of stdin for the protocol. A library that reads stdin meanwhile finds it empty."""
     own = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -74,10 +74,10 @@ def _stdin_apart() -> Iterator[int]:
 
 
 class _Lines:
-    """The lines of a descriptor, read by a daemon thread that may be left behind at exit."""
+    """The lines from a descriptor. They are read by a daemon thread, which need not end before the process exits."""
 
     refuse: Callable[[SessionMessage], Awaitable[None]]
-    """Sends the answer to a message that is refused before the SDK reads it."""
+    """A function that sends the answer to a message refused before the SDK reads it."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -123,7 +123,7 @@ class _Lines:
 
 
 def _refusal(line: bytes) -> SessionMessage | None:
-    """The answer to a message with a duplicate key. None for any other, which the SDK reads."""
+    """The answer to a message with a duplicate key. None for any other message, which goes to the SDK."""
     try:
         check_unique_keys(line)
     except InvalidRequest as error:

@@ -1,8 +1,7 @@
 """MCP over streamable HTTP, mounted in the server, whose own checks come first.
 
-The server has already checked Host, Origin, size and cap; every call checks the cap again. Calls use the server's own
-lanes, beside those over HTTP. Requests are stateless: there are no sessions, so a server can be restarted under its
-clients.
+The HTTP server has already checked Host, Origin, size and cap; every call checks the cap again. Calls run in the same
+executor as calls over HTTP. There are no sessions, so the server can be restarted while clients keep using it.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ _ABOUT_THE_BODY = (types.PARSE_ERROR, types.INVALID_REQUEST, types.INVALID_PARAM
 
 
 def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The app, and a context manager that must be entered once while it serves.
+    """The ASGI app for MCP, and a context manager that must be entered once while the app serves.
 
-    The request's state holds the cap's transport under DOOR, and under CARRY_OUT a function that runs an operation,
-    given its op.
+    The state of a request holds two values: under DOOR the transport of its cap, and under CARRY_OUT a function that
+    runs an operation, given the operation and its op.
     """
 
     async def ask(context: Context, question: McpCall[R]) -> R:
         state = context.request.scope.get("state", {}) if context.request is not None else {}
         if DOOR not in state:
-            raise CapMissing("the request has no cap", hint="send one as `Authorization: Bearer <cap>`")
+            raise CapMissing("the request has no cap", hint="send a cap as `Authorization: Bearer <cap>`")
         answer: R = await state[CARRY_OUT](question.asking(state[DOOR]), question.kind.op)
         return answer
 
@@ -67,7 +66,7 @@ def _only_post() -> Response:
 
 
 def _unrepeating(send: Send) -> Send:
-    """Pass answers on, except for the SDK's errors about a malformed body, which would repeat the body."""
+    """Wrap `send`: pass answers on, except those of the SDK about a malformed body, which would repeat the body."""
     held: Message | None = None
     body = bytearray()
 

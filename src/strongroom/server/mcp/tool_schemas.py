@@ -1,6 +1,7 @@
 """The tools: their names and descriptions for a model, their arguments, their calls and their answers.
 
-`TOOLS` is the complete table; schemas are generated from the structs. No argument names an actor: the cap does.
+`TOOLS` is the complete table. The schemas are generated from the structs. No argument names an actor, because the cap
+says whose memory it is.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ class FilterArguments(Arguments, frozen=True, kw_only=True):
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The conditions, as fields of a call."""
+        """The conditions as a mapping from the field names of a call to values."""
         return {name: getattr(self, name) for name in api.LineFilter.__struct_fields__}
 
 
 _LineKind = Literal["turn", "fact", "note", "summary", "delegation"]
-"""The kinds that a line may be put as."""
+"""The kinds with which a line may be put."""
 
 
 class PutArguments(Arguments, frozen=True, kw_only=True):
@@ -116,7 +117,7 @@ class PutArguments(Arguments, frozen=True, kw_only=True):
 
 
 class GetArguments(FilterArguments, frozen=True, kw_only=True):
-    """A question, or the ids of lines."""
+    """A question to recall lines for, or the ids of lines."""
 
     query: Annotated[str, Meta(description="What you want to know, in words: a question works well.")] = ""
     k: Annotated[
@@ -149,7 +150,10 @@ class GetArguments(FilterArguments, frozen=True, kw_only=True):
 
 
 class ListArguments(FilterArguments, frozen=True, kw_only=True):
-    """Which lines to list. Texts are not listed: a model reads what a question needs, never the whole memory."""
+    """The lines to list.
+
+    Texts are not listed: a model reads only lines that answer its question, never the whole memory.
+    """
 
     namespaces: _Namespaces = None
     session: Annotated[str | None, Meta(description="Only lines of this conversation.")] = None
@@ -173,7 +177,7 @@ class ListArguments(FilterArguments, frozen=True, kw_only=True):
 
 
 class ForgetArguments(FilterArguments, frozen=True, kw_only=True):
-    """Which lines to forget: those that meet every condition given. Give at least one."""
+    """The lines to forget: those that meet every condition given. Give at least one condition."""
 
     ids: Annotated[tuple[str, ...] | None, Meta(description="The ids of lines, as the other tools show them.")] = None
     session: Annotated[str | None, Meta(description="All lines of this conversation.")] = None
@@ -193,7 +197,7 @@ class ForgetArguments(FilterArguments, frozen=True, kw_only=True):
 
 
 class SnapshotArguments(Arguments, frozen=True, kw_only=True):
-    """Whose profiles to show."""
+    """The namespaces whose profiles are shown."""
 
     namespaces: _Namespaces = None
 
@@ -203,7 +207,10 @@ class SnapshotArguments(Arguments, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTool:
-    """One tool. `call` is its call to the vault, `shown` formats the vault's answer for a model."""
+    """One tool.
+
+    `call` is the vault call that the tool makes, and `shown` formats the vault's answer for a model.
+    """
 
     name: str
     title: str
@@ -217,7 +224,7 @@ class MemoryTool:
     repeatable: bool = False
 
     def listed(self) -> types.Tool:
-        """The tool as a client sees it."""
+        """The description of the tool for clients."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -316,19 +323,25 @@ _ALL = (
 )
 
 TOOLS: Mapping[str, MemoryTool] = {tool.name: tool for tool in _ALL}
-"""Every tool, by name."""
+"""Every tool by its name."""
 
 _REF = "#/$defs/{name}"
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a struct, with the struct itself at the root, because clients look for `type: object` there."""
+    """The JSON schema of a struct.
+
+    The struct's own schema is at the root, because clients look for `type: object` there.
+    """
     _, parts = msgspec.json.schema_components([kind], ref_template=_REF)
     root: dict[str, Any] = parts.pop(kind.__name__)
     return {**root, "$defs": parts} if parts else root
 
 
 def _answer_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of an answer or a refusal: clients check both against the one schema that a tool has."""
+    """The JSON schema of an answer or a refusal.
+
+    A tool has only one schema, and clients check both answers and refusals against it.
+    """
     refs, parts = msgspec.json.schema_components([kind, api.Refusal], ref_template=_REF)
     return {"type": "object", "anyOf": list(refs), "$defs": parts}

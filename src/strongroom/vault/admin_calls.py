@@ -1,4 +1,4 @@
-"""The calls for admin caps: minting and revoking caps, and the log and the status for auditors."""
+"""The calls that admin caps allow: minting and revoking caps, and reading the log and the status."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Backup and restore: copy a vault's encrypted store, and separately its keys, encrypted with a passphrase.
 
 A backup is a directory with the store and the log's signed checkpoint, both of one moment. It does not contain the
-keys. The log records a backup before it is made, so it always says that copies exist.
+keys. The log records each backup before it is made, so the log always says that a copy may exist.
 
-Restoring an older backup brings back lines forgotten, actors erased and caps revoked since then. A backup opens with
-the root key of its time; after `rotate_root`, only with a copy of the old keys. Nothing here deletes or overwrites a
-vault or a key.
+Restoring an older backup brings back lines forgotten, actors erased and caps revoked since that backup. A backup opens
+with the root key of its time; after `rotate_root`, only with a copy of the old keys. No function here deletes or
+overwrites a vault or a key.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Backup(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """A restored vault. `report` is None if there were no keys to verify with."""
+    """A restored vault. `report` is the result of its verification, or None if there were no keys to verify with."""
 
     vault: str
     report: VerificationReport | None
 
     @property
     def rolled_back(self) -> bool:
-        """Whether the log is behind the last seen checkpoint: then call `vault.audit.accept_restore()`."""
+        """Whether the log is behind the last seen checkpoint. If it is, call `vault.audit.accept_restore()`."""
         return self.report is not None and any(one.flaw in _ROLLBACKS for one in self.report.findings)
 
 
@@ -83,8 +83,8 @@ def backup(
 ) -> Backup:
     """Copy a vault into a new directory while others may use it, and verify the copy.
 
-    Needs the keys, to sign and to verify. Raises `Tampered`, and leaves no copy, if the copy has any flaw, and
-    `VaultExists` if `target` exists.
+    Needs the keys, to sign and to verify. Raises `VaultExists` if `target` exists. Raises `Tampered` and leaves no copy
+    if the copy has any flaw.
     """
     place = Path(target)
     check_free(place)
@@ -101,7 +101,7 @@ def backup(
         if not report.ok:
             raise Tampered(
                 f"the vault has a flaw, so no backup was made: {report.findings[0].flaw}",
-                hint="vault.audit.verify() names what is wrong",
+                hint="run vault.audit.verify(), which lists every fault",
             )
     with suppress(StrongroomError):  # the backup is good even if its time cannot be stored
         vault.audit.keep_backup(note)
@@ -117,10 +117,10 @@ def restore(
     copying: Progress | None = None,
     verifying: Progress | None = None,
 ) -> Restored:
-    """Copy a backup to a place without a vault, and verify it if its keys are there.
+    """Copy a backup to a place without a vault, and verify the copy if its keys are there.
 
-    Raises `Tampered`, and restores nothing, for any flaw but a roll-back, and `VaultExists` if something is at
-    `location`: move it away first. A log behind the last seen checkpoint counts as rolled back until
+    Raises `VaultExists` if there is a vault or file at `location`: move it away first. Raises `Tampered` and restores
+    nothing for any flaw except a roll-back. A log behind the last seen checkpoint counts as rolled back until
     `vault.audit.accept_restore()`.
     """
     used, where = backend(os.fspath(location))
@@ -144,7 +144,7 @@ def restore(
 def _refused(finding: Finding, seen: Witness) -> Tampered:
     if finding.flaw == Flaw.WITNESS_INVALID:
         return Tampered(
-            f"{seen.path} is not a checkpoint of this vault, so the backup was not restored",
+            f"the file {seen.path} is not a checkpoint of this vault, so the backup was not restored",
             hint="restore that file from a copy, or move it away to restore the backup without this check",
         )
     return Tampered(
@@ -154,7 +154,7 @@ def _refused(finding: Finding, seen: Witness) -> Tampered:
 
 
 def backup_of(source: str | os.PathLike[str]) -> str:
-    """The id of the vault that a backup claims to be of. Works also on a read-only disk."""
+    """The id of the vault that a backup claims to be a copy of. Also works on a read-only disk."""
     found = re.fullmatch(r"strongroom/([0-9a-f]{16})", _origin(Path(source) / _CHECKPOINT))
     if found:
         return found[1]
@@ -163,7 +163,10 @@ def backup_of(source: str | os.PathLike[str]) -> str:
 
 
 def _origin(checkpoint: Path) -> str:
-    """The first line of a checkpoint; empty if there is none. The directory is untrusted: no links are followed."""
+    """The first line of a checkpoint file; empty if there is no such file.
+
+    The directory is untrusted, so no links are followed.
+    """
     try:
         handle = os.open(checkpoint, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
@@ -175,7 +178,10 @@ def _origin(checkpoint: Path) -> str:
 
 @contextmanager
 def _fetched(source: Path, beside: Path | None = None) -> Iterator[Path]:
-    """A private copy of a backup's database. Its directory is untrusted, so no other file there is opened."""
+    """A private copy of a backup's database.
+
+    The backup's directory is untrusted, so no other file in it is opened.
+    """
     with tempfile.TemporaryDirectory(prefix=".strongroom-", dir=beside) as directory:
         private = Path(directory)
         try:
@@ -195,7 +201,7 @@ def move_away(location: Location, *, stamp: str) -> Path:
         if not place.is_dir():
             raise VaultMissing(f"there is no vault in {place}")
         if moved.exists():
-            raise InvalidRequest(f"{moved} already exists", hint="move it away first")
+            raise InvalidRequest(f"the directory {moved} already exists", hint="rename that directory first")
         place.rename(moved)
     except OSError as error:
         raise StoreUnavailable(f"cannot move {place} away: {error.strerror}") from None
@@ -203,7 +209,10 @@ def move_away(location: Location, *, stamp: str) -> Path:
 
 
 def _keys_there(vault_id: str, keys: KeySource | None) -> bool:
-    """Whether there are keys to verify with. Raises if given `keys` do not load; the default ones may be missing."""
+    """Whether there are keys to verify with.
+
+    Raises if `keys` are given and do not load. The default keys may be missing.
+    """
     if keys is not None:
         keys.load()
         return True
@@ -211,22 +220,25 @@ def _keys_there(vault_id: str, keys: KeySource | None) -> bool:
 
 
 def check_free(place: Path) -> None:
-    """Raise `VaultExists` unless `place` does not exist or is an empty directory."""
+    """Raise `VaultExists` if `place` exists, except if it is an empty directory."""
     try:
         free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
     except OSError as error:
-        raise StoreUnavailable(f"cannot look into {place}: {error.strerror}") from None
+        raise StoreUnavailable(f"cannot read the directory {place}: {error.strerror}") from None
     if not free:
         raise _there(place)
 
 
 def _there(place: Path) -> VaultExists:
-    return VaultExists(f"{place} already exists", hint="name another place, or move it away first")
+    return VaultExists(f"{place} already exists", hint=f"name another place, or move {place} away first")
 
 
 @contextmanager
 def _draft_of(place: Path) -> Iterator[Path]:
-    """A directory beside `place` that is renamed to it if the block succeeds, and removed if it raises."""
+    """Yield a directory beside `place`.
+
+    If the block succeeds, the directory is renamed to `place`. If it raises, the directory is removed.
+    """
     draft = place.with_name(f".{place.name}-{os.urandom(8).hex()}")
     try:
         make_directory(place.parent)
@@ -263,7 +275,7 @@ def _settle(draft: Path, place: Path) -> None:
 
 
 class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The format of a file with a vault's keys, before encryption: docs/spec/archive.md."""
+    """The format of a file with a vault's keys, as it is before encryption: docs/spec/archive.md."""
 
     format: str = _KEYS_FORMAT
     v: int = 1
@@ -277,7 +289,10 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 def lock_keys(
     location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = system_clock
 ) -> bytes:
-    """Encrypt a vault's root keyring, issuer key and checkpoint with a passphrase, as an age file. It is logged."""
+    """Encrypt a vault's root keyring, issuer key and checkpoint with a passphrase, as an age file.
+
+    The log records this.
+    """
     with create_open.open(location, keys=keys, engine=_ENGINE, now=now) as vault:
         source = vault._state.source
         ring, issuer = source.load(), source.issuer()
@@ -288,27 +303,28 @@ def lock_keys(
 
 
 def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> bool:
-    """Write the keys from a locked file into a key directory. Only missing files are written, none is overwritten.
+    """Write the keys from an encrypted keys file into a key directory.
 
-    Returns True if the checkpoint was missing and now comes from the file, so it may not be the newest one.
+    Only missing files are written, and no file is overwritten. Returns True if the checkpoint was missing and now comes
+    from the keys file, so it may not be the newest one.
     """
     file = _read_keys(unlock(data, passphrase))
     if file.vault != vault:
         raise InvalidRequest(
-            f"these are the keys of vault {file.vault}, but the backup is of vault {vault}",
+            f"the keys file is for vault {file.vault}, but the backup is of vault {vault}",
             hint="name the keys file that was made with this backup",
         )
     ring = Keyring(file.active, file.keys)
     has_ring, has_issuer = ((into.directory / name).exists() for name in ("root.keyring", "issuer.key"))
     if (has_ring and into.load() != ring) or (has_issuer and into.issuer() != file.issuer):
         raise KeyUnavailable(
-            f"there are other keys in {into.directory}",
+            f"the key directory {into.directory} holds other keys",
             hint="move those keys away, or set STRONGROOM_KEYS to another directory",
         )
     try:
         make_directory(into.directory)
     except OSError as error:
-        raise KeyUnavailable(f"cannot write to {into.directory}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot write to the key directory {into.directory}: {error.strerror}") from None
     if not has_ring:
         into.replace(ring)
     if not has_issuer:

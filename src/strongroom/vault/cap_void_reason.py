@@ -1,4 +1,7 @@
-"""Why a minted cap is void, from the vault's state, and since when, from the log if its entry is not archived."""
+"""Why a minted cap is void, from the vault's state, and since when, from the log.
+
+The time is unknown if the log's entry about it is archived.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from strongroom.model import Actor, CapRecord, Void
 from strongroom.vault.owner_audit import EntryOf
 
 _LEEWAY = 60
-"""Seconds, more than the clocks of two workers may differ."""
+"""Seconds by which the clocks of two workers may differ. A real difference is less."""
 
 
 def judge(state: Replica, record: CapRecord) -> CapRecord:
-    """The record with the reason why the gate would refuse the cap, if any. Expiry is not checked here."""
+    """The record of a cap, with the reason why the gate would refuse the cap, if any. Expiry is not checked here."""
     not_before = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
     is_old = record.issued < not_before
     if record.link in state.standing.revoked:
@@ -31,7 +34,7 @@ def judge(state: Replica, record: CapRecord) -> CapRecord:
 
 
 def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
-    """The actors for whom a cap for a scope is void, because their caps were revoked after it was issued."""
+    """The actors for whom a cap for a scope of actors is void, because their caps were revoked after it was issued."""
     if record.actor.endswith("/"):
         for locator in [one for one, before in state.standing.not_before.items() if record.issued < before]:
             held = state.stored_keys.read(locator)
@@ -40,9 +43,10 @@ def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
 
 
 def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[CapRecord]:
-    """The records, void ones with the time of their revocation or rotation from the log; None if that is archived.
+    """The records of caps, each void one with the time since which it is void.
 
-    `newest` yields the log's entries, newest first, and is read only as far as needed.
+    The time is that of the revocation or rotation in the log, or None if that entry is archived. `newest` yields the
+    log's entries, newest first, and is read only as far as needed.
     """
     found = list(records)
     undated = [one for one in found if one.void and one.void_since is None]
@@ -64,7 +68,11 @@ def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[Ca
 
 
 def _links(entry: Entry) -> Iterable[str]:
-    """The links that an entry revokes. If an admin cap revoked, `entry.links` are its own and `detail` has the link."""
+    """The links that an entry revokes.
+
+    If the revocation was made with an admin cap, `entry.links` are the links of the admin cap, and `detail` holds the
+    revoked link.
+    """
     if not entry.detail:
         return entry.links
     words = entry.detail.split(" ")
@@ -72,6 +80,9 @@ def _links(entry: Entry) -> Iterable[str]:
 
 
 def _replaced(record: CapRecord, rotations: list[int]) -> int | None:
-    """When a cap's issuer was dropped: a rotation adds the new issuer in one entry and drops the old in the next."""
+    """The time at which the vault dropped a cap's issuer, from the times of issuer rotations.
+
+    A rotation adds the new issuer in one entry and drops the old issuer in the next.
+    """
     later = [time for time in rotations if time >= record.issued][:2]
     return later[-1] if later else None

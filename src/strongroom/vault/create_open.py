@@ -35,14 +35,17 @@ from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.vault import Vault
 
 _LOADING_DISTANT = 8
-"""Threads that load namespaces from a bucket, where loading is mostly waiting for the network."""
+"""The number of threads that load namespaces from a bucket, where loading is mostly waiting for the network."""
 SHELF_BYTES = 256 * 1024 * 1024
 _MAKERS_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 
 Location = str | os.PathLike[str]
 Keys = KeySource | Callable[[str], KeySource] | None
-"""The source of the keys; or a function from a vault's id to it; or None for files in the user's data directory."""
+"""Where the keys come from: a source of keys, a function from a vault's id to a source, or None.
+
+None means the files in the user's data directory.
+"""
 
 Clock = Callable[[], Millis]
 
@@ -60,7 +63,7 @@ def create(
     """Make a new vault and its keys, and open it.
 
     Without `keys`, key files are made in the user's data directory, or below `STRONGROOM_KEYS`, never inside the vault.
-    `namespaces` are ordered from most to least sensitive. Raises `VaultExists` if there is a vault.
+    `namespaces` are ordered from most to least sensitive. Raises `VaultExists` if there already is a vault.
     """
     place = os.fspath(location)
     names = _registry(namespaces)
@@ -129,8 +132,8 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
 ) -> Vault:
     """Open a vault. Raises `KeyUnavailable` if a key is missing or wrong; an existing vault never gets new keys.
 
-    With `create`, a vault is made where there is none, as `strongroom.create` makes it. Several processes that do this
-    at the same time open the same vault.
+    With `create`, a missing vault is made as `strongroom.create` makes it. If several processes do this at the same
+    time, all of them open the same vault.
     """
 
     def opened() -> Vault:
@@ -172,9 +175,9 @@ def verify(
     archive: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> VerificationReport:
-    """Verify a vault's log and objects. Works also on a vault that `open` refuses as tampered.
+    """Verify a vault's log and objects. Also works on a vault that `open` refuses as tampered.
 
-    Changes nothing, not even the last seen checkpoint.
+    Writes nothing, not even the last seen checkpoint.
     """
     used, where = backend(os.fspath(location))
     store = used.open(where)
@@ -203,7 +206,10 @@ def attenuate(
     delegable: bool = True,
     now: Clock = system_clock,
 ) -> Token:
-    """Narrow a cap, offline and without the vault. Arguments left out change nothing; nothing can be widened."""
+    """Narrow a cap, offline and without the vault.
+
+    Each given argument may only narrow the cap. An argument that is left out keeps the cap's value.
+    """
     return chain.attenuate(
         token,
         now=now() // 1000,
@@ -222,15 +228,15 @@ def attenuate(
 
 
 _create = create
-"""`create`, for `open`, which has an argument of that name."""
+"""`create` under another name, because `open` has an argument called `create`."""
 
 
 @contextmanager
 def _makers_in_turn(place: str) -> Iterator[None]:
-    """Exclude every other process that would make a vault in this directory, as far as its file system can.
+    """Let only one process at a time make a vault in this directory, as far as its file system has locks.
 
-    It only saves work: without the lock, after a time, or in a bucket, the process that loses the race is told so by
-    `create`, which also reports a directory that cannot be made.
+    The lock only saves work. It does not work in a bucket, and it is given up after some seconds. Without it, `create`
+    raises in the process that loses the race. `create` also reports a directory that cannot be made.
     """
     with ExitStack() as held:
         if "://" not in place:
@@ -243,7 +249,10 @@ def _makers_in_turn(place: str) -> Iterator[None]:
 
 
 def _lock(directory: int) -> None:
-    """Lock a directory, or give up after a while: another process may have been stopped while it holds the lock."""
+    """Lock a directory, or continue without the lock after some seconds.
+
+    A process may have been stopped while it holds the lock.
+    """
     deadline = time.monotonic() + _MAKERS_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -254,12 +263,12 @@ def _lock(directory: int) -> None:
 
 
 def identify(location: Location) -> str:
-    """The id of the vault or backup at `location`. Needs no keys."""
+    """Return the id of the vault or backup at `location`. Needs no keys."""
     return read_format(location).vault
 
 
 def read_format(location: Location) -> VaultFormatRecord:
-    """The format of the vault or backup at `location`, and its id. Needs no keys."""
+    """Return the format record of the vault or backup at `location`, with the vault's id. Needs no keys."""
     used, where = backend(os.fspath(location))
     store = used.open(where)
     try:
@@ -277,12 +286,12 @@ def _source(keys: Keys, vault_id: str) -> KeySource:
 def _registry(namespaces: Iterable[str]) -> tuple[Namespace, ...]:
     names = tuple(map(model.namespace, namespaces))
     if not names or len(set(names)) != len(names):
-        raise InvalidRequest("a vault needs at least one namespace, and each only once")
+        raise InvalidRequest("a vault needs at least one namespace, and may not name one twice")
     return names
 
 
 def _check_apart(source: KeySource, where: str) -> None:
-    """Refuse to store the keys inside the vault: every copy of the vault would contain them."""
+    """Raise an error if the keys are to be stored inside the vault: every copy of the vault would contain them."""
     if isinstance(source, FileKeys) and Path(where).resolve() in [
         source.directory.resolve(),
         *source.directory.resolve().parents,
@@ -293,16 +302,16 @@ def _check_apart(source: KeySource, where: str) -> None:
 
 
 def _check_absent(made: Backend, where: str) -> None:
-    """Raise `VaultExists` if there is a vault. Called before any key is made."""
+    """Raise `VaultExists` if there already is a vault. Called before any key is made."""
     try:
         made.open(where).close()
     except VaultMissing:
         return
-    raise VaultExists(f"{where} already holds a vault", hint="open it, or name another place")
+    raise VaultExists(f"{where} already holds a vault", hint="open that vault, or name another place")
 
 
 def _id_at(made: Backend, where: str) -> str | None:
-    """The id of the vault at a place; None if there is none."""
+    """The id of the vault at a place; None if there is no vault."""
     try:
         store = made.open(where)
     except VaultMissing:
@@ -333,6 +342,9 @@ def _open(
 
 
 def _witness(given: Witness | None, source: KeySource, vault_id: str) -> Witness:
-    """The given witness, or by default the file `checkpoint` beside the keys."""
+    """The given witness, or by default the file `checkpoint` beside the keys.
+
+    A witness holds the last checkpoint of the log that the owner saw.
+    """
     directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)
     return given if given is not None else Witness(directory / "checkpoint")

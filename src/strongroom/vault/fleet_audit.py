@@ -1,7 +1,7 @@
-"""The owner's view of a fleet's logs: `Audit` over the logs of all workers.
+"""The owner's view of the logs of a fleet: `Audit` for a vault in a bucket, where each worker has a log.
 
 The last seen checkpoint is a text of several signed notes, one for each log. Entries of all logs are merged by their
-times; an entry is identified by its worker and its number in that worker's log.
+times. An entry is identified by its worker and its number in that worker's log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.owner_audit import BETWEEN, Audit, EntryOf
 
 _ENGINE = "recency"
-"""Not used for ranking here, and the engine that loads fastest."""
+"""The engine to load. Nothing is ranked here, and this engine loads fastest."""
 
 
 class FleetAudit(Audit):
@@ -42,22 +42,25 @@ class FleetAudit(Audit):
     # Reading.
 
     def size(self) -> int:
-        """The number of entries in all logs."""
+        """The number of entries in all logs together."""
         return sum(1 for worker in self._logs.logs() for _ in self._read(worker))
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries of all logs ordered by time. The numbers follow that order and change as entries are added."""
+        """The entries of all logs, ordered by time, each with its number in that order.
+
+        An entry's number may change when entries are added.
+        """
         for number, (entry, _, _) in enumerate(self._merged()):
             if number >= start and (stop is None or number < stop):
                 yield number, entry
 
     def newest(self) -> Iterator[EntryOf]:
-        """Every entry, newest first. Reads all logs once."""
+        """Every entry, newest first. All logs are read once."""
         merged = [EntryOf(number, entry, worker) for number, (entry, worker, _) in enumerate(self._merged())]
         return reversed(merged)
 
     def _merged(self) -> Iterator[tuple[Entry, str, int]]:
-        """Entries by their times, each with its worker and its number in that log."""
+        """The entries of all logs, ordered by time, each with its worker and its number in the worker's log."""
         return heapq.merge(*map(self._read, self._logs.logs()), key=lambda one: one[0].time)
 
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
@@ -67,19 +70,20 @@ class FleetAudit(Audit):
     # What was seen.
 
     def checkpoint(self, *, first: bool = False) -> str:
-        """Verify all logs and sign a note for each. Raises `Tampered` if any has a flaw.
+        """Verify all logs and sign a note for each. Raises `Tampered` if any log has a flaw.
 
-        With `first`, the logs as they are, unsettled entries included, are accepted if there is no earlier checkpoint.
+        If there is no earlier checkpoint, `first` accepts the logs as they are, including unsettled entries (writes
+        that no log states as done).
         """
         verifier, report = self._run(None, None)
         if not report.is_sound:
             raise Tampered(
-                "the logs have flaws, so nothing was signed", hint="vault.audit.verify() names what is wrong"
+                "the logs have flaws, so nothing was signed", hint="run vault.audit.verify(), which lists every fault"
             )
         if report.doubtful and not first:
             raise Tampered(
-                "writes were started and never confirmed, and their effect is missing, so nothing was signed",
-                hint="vault.audit.verify() lists them, and counts them as reported from then on",
+                "some writes were begun and never confirmed, and their effects are missing, so nothing was signed",
+                hint="vault.audit.verify() lists these writes; after that they count as reported",
             )
         if report.seen_before is not None or first:
             self._keep(self._found(verifier))
@@ -87,11 +91,15 @@ class FleetAudit(Audit):
 
     def seen(self) -> merkle_log.Checkpoint | None:
         raise InvalidRequest(
-            "a fleet has one checkpoint for each log, not a single one", hint="use vault.audit.seen_logs()"
+            "a vault in a bucket has a checkpoint for each worker's log, not a single one",
+            hint="use vault.audit.seen_logs()",
         )
 
     def seen_logs(self) -> dict[str, merkle_log.Checkpoint]:
-        """The last seen checkpoint of each worker's log; empty if there is none. Raises `Tampered` if unreadable."""
+        """The last seen checkpoint of each worker's log, by worker. Empty if no checkpoint was stored.
+
+        Raises `Tampered` if a checkpoint cannot be read.
+        """
         text = self._witness.read()
         found: dict[str, merkle_log.Checkpoint] = {}
         for note in text.split(BETWEEN) if text is not None else ():
@@ -101,7 +109,10 @@ class FleetAudit(Audit):
         return found
 
     def _found(self, verifier: FleetVerifier) -> dict[str, merkle_log.Checkpoint]:
-        """A checkpoint of each verified log, with the state of its unsettled entries."""
+        """A checkpoint of each verified log.
+
+        It includes the state of the log's unsettled entries: writes that the log does not state as done.
+        """
         log, sighted = self._state.log, verifier.sighted
         return {
             name: merkle_log.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
@@ -109,7 +120,10 @@ class FleetAudit(Audit):
         }
 
     def _keep(self, seen: dict[str, merkle_log.Checkpoint]) -> None:
-        """Store checkpoints as last seen, but keep those that another process has advanced meanwhile."""
+        """Store these checkpoints as last seen.
+
+        If another process has stored a newer checkpoint of a log meanwhile, that one is kept.
+        """
         now = self.seen_logs()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
         self._witness.keep(self._signed(newest))
@@ -122,9 +136,10 @@ class FleetAudit(Audit):
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
     ) -> VerificationReport:
-        """Check all logs and objects. If all is sound, store the checkpoints as last seen, with unsettled entries.
+        """Check all logs and objects. If all are sound, store the checkpoints as last seen.
 
-        Without an earlier checkpoint they are stored only with `first`.
+        The checkpoints include unsettled entries: writes that no log states as done. If there is no earlier checkpoint,
+        they are stored only with `first`.
         """
         verifier, report = self._run(archive, progress)
         if report.is_sound and (report.seen_before is not None or first):
@@ -136,7 +151,7 @@ class FleetAudit(Audit):
 
     def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, VerificationReport]:
         if archive is not None:
-            raise InvalidRequest("the logs of a fleet cannot be archived", hint="leave out --archive")
+            raise InvalidRequest("the log of a vault in a bucket cannot be archived", hint="leave out --archive")
         state = self._afresh()
         bad: list[str] = []
         try:
@@ -159,7 +174,7 @@ class FleetAudit(Audit):
         )
 
     def _afresh(self) -> Replica:
-        """The vault read anew from the bucket: a cached object must not hide a missing or altered one."""
+        """The vault as it is in the bucket now. A cached object must not hide a missing or altered one."""
         state, shelves = self._state, LineCache(engines.load(_ENGINE), 0)
         with suppress(StrongroomError):
             return Replica(
@@ -170,14 +185,17 @@ class FleetAudit(Audit):
     # What works for one log and not, or differently, for several.
 
     def prove(self, index: int) -> str:
-        """Verify all logs, then prove that an entry, by its number among all, is in its worker's log."""
+        """Verify all logs, then prove that an entry is in its worker's log.
+
+        `index` is the entry's number among the entries of all logs.
+        """
         found = next((one for number, one in enumerate(self._merged()) if number == index), None)
         if found is None:
             raise InvalidRequest(f"there is no entry {index}: the logs have entries 0 to {self.size() - 1}")
         verifier, report = self._run(None, None)
         if not report.is_sound:
             raise Tampered(
-                "the logs have flaws, so nothing was proven", hint="vault.audit.verify() names what is wrong"
+                "the logs have flaws, so nothing was proven", hint="run vault.audit.verify(), which lists every fault"
             )
         _, worker, number = found
         walked, log = verifier.walked[worker], self._state.log
@@ -188,7 +206,8 @@ class FleetAudit(Audit):
 
     def export(self, directory: str | Path) -> int:  # noqa: ARG002
         raise InvalidRequest(
-            "the logs of a fleet cannot be exported as one log", hint="`strongroom audit show --json` has all entries"
+            "the logs of a vault in a bucket cannot be exported as one log",
+            hint="`strongroom audit show --json` prints all entries",
         )
 
     def accept_restore(self) -> VerificationReport:
@@ -198,7 +217,7 @@ class FleetAudit(Audit):
         )
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:  # noqa: ARG002
-        raise InvalidRequest("the logs of a fleet cannot be archived")
+        raise InvalidRequest("the log of a vault in a bucket cannot be archived")
 
 
 def _note(name: str) -> str:
@@ -206,6 +225,6 @@ def _note(name: str) -> str:
 
 
 def audit_of(clerk: DecisionRecorder, witness: Witness) -> Audit:
-    """The owner's view of a vault's log, or of its logs."""
+    """The owner's view of a vault's log, or of the logs of its workers."""
     store = clerk.state.store
     return FleetAudit(clerk, witness, store) if isinstance(store, FleetStore) else Audit(clerk, witness)

@@ -1,6 +1,6 @@
 """Figures for monitoring: caps that end soon, the age of the backup, disk space, a scrub that is due.
 
-They are plain numbers that reveal no actor, namespace or cap.
+The figures are plain numbers that reveal no actor, namespace or cap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DAY = 86_400
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """The file system of a vault: its size, free space, and the vault's share, in bytes."""
+    """The size of a vault's file system, its free space, and the size of the vault's files, in bytes."""
 
     size: int
     free: int
@@ -26,7 +26,10 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures about caps, backup, scrub and disk. `soonest`: seconds until the first live cap ends, None if none."""
+    """Figures about caps, backup, scrub and disk.
+
+    `soonest` is the number of seconds until the first live cap ends, or None if there is no live cap.
+    """
 
     caps: int
     soonest: int | None
@@ -55,7 +58,7 @@ def upkeep_of(store: Store, caps: Iterable[CapRecord], now: int, backup_age: flo
 
 
 def _ending(caps: Iterable[CapRecord], now: int, within: int) -> int:
-    """How many caps end within `within` seconds, not counting those issued for no longer than that."""
+    """How many caps end within `within` seconds. A cap that was issued for no longer than that does not count."""
     return sum(cap.expires - now <= within < cap.expires - cap.issued for cap in caps)
 
 

@@ -1,7 +1,7 @@
 """Mint, renew, revoke and list caps.
 
-A cap that is renewed from another one, or minted with an admin cap, covers at most what that one covers. Revoking a cap
-also revokes every cap renewed or minted from it, directly or indirectly.
+A cap renewed from another cap, or minted with an admin cap, never covers more than that cap. Revoking a cap also
+revokes every cap that was renewed or minted from it, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -43,17 +43,23 @@ from strongroom.vault.cap_void_reason import judge
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
 _SOON = 5
-"""Seconds by which a cap may be dated ahead so that a revocation a moment ago does not void it."""
+"""The most seconds by which a cap is dated ahead, so that a revocation a moment ago does not void it."""
 _PORTION = 100
-"""Objects in one commit. In a bucket each is a request, and a commit that takes too long is given up."""
+"""The most objects in one commit.
+
+In a bucket each object is a request, and a commit that takes too long is given up.
+"""
 _GENERATIONS = 1000
-"""How many ancestors a cap may have. Each renewal depends on all of them, so its commit grows with them."""
+"""The most ancestors that a cap may have. A renewal checks all of them, so more ancestors make its commit larger."""
 
 _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 
 
 def issue(clerk: DecisionRecorder, terms: api.Mint, data_class: str = DataClass.MEMORY) -> Token:
-    """Mint a cap as the owner. It is on record before it is returned. Retries if a revocation interferes."""
+    """Mint a cap as the owner. It is on record before it is returned.
+
+    If a revocation interferes, minting is tried again.
+    """
     for _ in range(_TRIES):
         token, effects = _signed(clerk, terms, data_class)
         with suppress(Lost):
@@ -65,7 +71,7 @@ def issue(clerk: DecisionRecorder, terms: api.Mint, data_class: str = DataClass.
 
 
 def mint(clerk: DecisionRecorder, caller: Caller, call: api.Mint) -> Operation[api.Issued]:
-    """Mint a memory cap with an admin cap, which must cover its actors and namespaces."""
+    """Mint a memory cap with an admin cap. The admin cap must cover the new cap's actors and namespaces."""
     yield SLOW_STEP
     for _ in range(_TRIES):
         office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
@@ -84,9 +90,9 @@ def _mint(clerk: DecisionRecorder, office: AdminGrant, caller: Caller, call: api
 
 
 def renew(clerk: DecisionRecorder, caller: Caller, call: api.Renew) -> Operation[api.Issued]:  # noqa: ARG001 - it has no fields
-    """Mint a cap with the same scope and lifetime as the shown one.
+    """Mint a cap with the same scope and lifetime as the given cap.
 
-    Narrowed caps cannot be renewed: a cap that was narrowed to end soon must end.
+    A narrowed cap cannot be renewed, because a cap that was narrowed to end soon must end.
     """
     yield SLOW_STEP
     for _ in range(_TRIES):
@@ -103,16 +109,17 @@ def _renew(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Opera
     chain = cap.parse(caller.token)
     if len(chain.links) > 1:
         raise InvalidRequest(
-            "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, then narrow that again"
+            "a narrowed cap cannot be renewed",
+            hint="renew the cap from which it was narrowed, then narrow the renewed cap",
         )
     # A renewal keeps the first cap's time of issue, so that revoking an actor's caps revokes their renewals, too.
     return (yield from _issue_with(clerk, office, caller, _same_again(chain.first), issued=chain.first.iat))
 
 
 def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> None:
-    """Revoke a cap as the owner, with every cap that came from it. If it is interrupted, run it again.
+    """Revoke a cap as the owner, with every cap that came from it. If this is interrupted, run it again.
 
-    `of` is the minted cap's link, if `link` is of a cap narrowed from it.
+    If `link` belongs to a narrowed cap, `of` is the link of the minted cap that it was narrowed from.
     """
     for one in _line_of_descent(clerk, link, of or link):
         with suppress(Lost):  # it was revoked before
@@ -120,7 +127,7 @@ def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> N
 
 
 def revoke_with(clerk: DecisionRecorder, caller: Caller, call: api.Revoke) -> Operation[api.Revoked]:
-    """Revoke a minted cap of an actor that the admin cap covers, with every cap that came from it."""
+    """Revoke a minted cap with an admin cap that covers its actor, and every cap that came from it."""
     yield SLOW_STEP
     office = yield from clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
     return (yield from clerk.recorded(office, caller, _revoke_with(clerk, office, caller, call)))
@@ -146,7 +153,10 @@ def _revoke_with(
 
 
 def _may_revoke(held: Cap, record: CapRecord) -> bool:
-    """Whether an admin cap may revoke this cap. Never another admin cap: only the owner revokes those."""
+    """Whether an admin cap may revoke this cap.
+
+    An admin cap can never revoke another admin cap: only the owner can.
+    """
     return record.data_class != DataClass.ADMIN and _sees(held, record)
 
 
@@ -164,7 +174,10 @@ def _list_with(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> O
 
 
 def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
-    """Every minted cap, oldest first, without those of erased actors; or only those of one actor or scope."""
+    """Every minted cap, oldest first, without those of erased actors.
+
+    With `actor`, only the caps of that actor or scope of actors.
+    """
     state.catch_up()
     known = cap_records(state) if actor is None else cap_records_of(state, Actor(actor))
     found = [record for _, record in known if actor in (None, record.actor)]
@@ -173,7 +186,10 @@ def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
 
 
 def index(clerk: DecisionRecorder) -> None:
-    """Make the index of caps for a vault that an earlier version made. If interrupted, the next call goes on."""
+    """Make the index of caps for a vault that an earlier version of Strongroom made.
+
+    If this is interrupted, the next call continues.
+    """
     state = clerk.state
     state.catch_up()
     if not isinstance(state.store, FleetStore) or state.cap_index.is_made():
@@ -186,15 +202,16 @@ def index(clerk: DecisionRecorder) -> None:
 
 
 def on_record(state: Replica, links: Iterable[LinkId]) -> Iterator[CapRecord]:
-    """The records of these caps, each with the reason why the gate would refuse it, if any."""
+    """The records of the caps with these links, each with the reason why the gate would refuse the cap, if any."""
     state.catch_up()
     yield from (judge(state, record) for link in links if (record := _on_record(state, link)) is not None)
 
 
 def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Iterator[LinkId]:
-    """Yield a cap and then all that came from it, which is looked up only after the caller has revoked the first.
+    """Yield a cap's link, and then the links of all caps that came from it.
 
-    From then on nothing new can come from it, since issuing requires that no ancestor is revoked.
+    These are looked up only after the caller has revoked the first link. From then on no new cap can come from it,
+    since issuing a cap requires that none of its ancestors is revoked.
     """
     yield link
     state, now = clerk.state, clerk.now()
@@ -206,7 +223,10 @@ def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Itera
 def _issue_with(
     clerk: DecisionRecorder, office: AdminGrant, caller: Caller, terms: api.Mint, issued: int | None = None
 ) -> Operation[api.Issued | None]:
-    """Sign and record a cap; None if a revocation of an ancestor or of the actor's caps interfered."""
+    """Sign and record a cap.
+
+    Returns None if a revocation of the actor's caps interfered. Raises `CapRevoked` if an ancestor was revoked.
+    """
     held, state = office.cap, clerk.state
     ancestors = _ancestors(state, held)
     token, own = _signed(clerk, terms, DataClass.MEMORY, parents=ancestors, issued=issued)
@@ -225,29 +245,33 @@ def _issue_with(
 
 
 def _ancestors(state: Replica, held: Cap) -> tuple[LinkId, ...]:
-    """All ancestors of a cap issued with `held`: it is revoked with any of them.
+    """All ancestors of a cap that is issued with `held`.
 
-    The nearest one alone would not do: somebody who renews quickly could outrun revoking one cap after the other.
+    The new cap is revoked with any of its ancestors. Recording only the nearest would not do: a holder who renews
+    quickly could outrun an owner who revokes one cap after the other.
     """
     record = _on_record(state, held.links[0])
     if record is None and not state.store.is_whole:
-        raise CapRevoked("the cap is no longer on record", hint="ask its owner for a new one")
+        raise CapRevoked("the cap is no longer on record", hint="ask the vault's owner for a new cap")
     before = () if record is None else record.parents
     if len(before) >= _GENERATIONS:
         raise InvalidRequest(
-            f"this cap was renewed {_GENERATIONS} times, which is the limit", hint="ask its owner for a new one"
+            f"this cap was renewed {_GENERATIONS} times, which is the limit", hint="ask the vault's owner for a new cap"
         )
     return (*before, *held.links)
 
 
 def _on_record(state: Replica, link: LinkId) -> CapRecord | None:
-    """The record of a cap; None if there is none."""
+    """The record of a cap; None if the cap is not on record."""
     stored = state.store.get(CAPS + link)
     return None if stored is None or stored.body is None else state.records.open(CAPS + link, CapRecord)
 
 
 def _pinned(token: Token) -> dict[Actor, int]:
-    """The actor of a new cap and its time of issue: that actor's caps must not be revoked before it is on record."""
+    """The actor of a new cap, with the cap's time of issue.
+
+    Until the cap is on record, the caps of this actor must not be revoked.
+    """
     first = cap.parse(token).first
     return {} if first.actor is None else {Actor(first.actor): first.iat}
 
@@ -263,14 +287,15 @@ def _signed(
     parents: tuple[LinkId, ...] = (),
     issued: int | None = None,
 ) -> tuple[Token, list[Effect]]:
-    """Sign a token; return it with the effects that put it on record."""
+    """Sign a token. Returns the token with the effects that put it on record."""
     state = clerk.state
     state.catch_up()
     names = [model.namespace(name) for name in terms.namespaces]
     unknown = sorted(set(names) - set(state.records.namespaces))
     if unknown:
         raise UnknownNamespace(
-            f"the vault has no namespace {unknown[0]}", hint=f"its namespaces are {', '.join(state.records.namespaces)}"
+            f"the vault has no namespace {unknown[0]}",
+            hint=f"the vault's namespaces are {', '.join(state.records.namespaces)}",
         )
     if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
         raise InvalidRequest(f"ttl must be a whole number of seconds from 1 to {TTL_LIMIT}")
@@ -307,11 +332,11 @@ def issuer_seed(state: Replica) -> bytes:
 
 
 def _issue_time(clerk: DecisionRecorder, actor: str | None, *, by_owner: bool) -> int:
-    """The time of issue for a new cap: now, or the next second if a revocation voids this one.
+    """The time of issue for a new cap: now, or the next second if a revocation would void the cap.
 
-    A revocation of an actor's caps voids everything issued until the end of its second. An owner's cap for a scope is
-    dated past it, too, or it would be void for that actor for ever. A cap minted with another cap is not: its date
-    would reveal the revocation.
+    A revocation of an actor's caps voids all caps issued until the end of its second. If the owner mints a cap for a
+    scope of actors, the cap is dated after that second too, or it would be void for that actor for ever. A cap minted
+    with another cap is not dated ahead, because the date would reveal the revocation.
     """
     now, standing = clerk.now() // 1000, clerk.state.standing
     if actor is not None:
@@ -320,14 +345,14 @@ def _issue_time(clerk: DecisionRecorder, actor: str | None, *, by_owner: bool) -
 
 
 def _check_within(held: Cap, terms: api.Mint) -> None:
-    """Refuse to mint more than the minting cap covers."""
+    """Raise an error if a cap to be minted would cover more than the cap that mints it."""
     for name in terms.namespaces:
         if model.namespace(name) not in held.namespaces:
             raise CapNamespaceDenied("the cap does not cover this namespace")
     for op in terms.ops:
         if op not in _MEMORY_OPS:
             raise InvalidRequest(
-                f"an admin cap cannot grant {op}", hint=f"it can grant {', '.join(sorted(_MEMORY_OPS))}"
+                f"an admin cap cannot grant {op}", hint=f"an admin cap can grant {', '.join(sorted(_MEMORY_OPS))}"
             )
     if (terms.actor is None) == (terms.actor_scope is None):
         raise InvalidRequest("a cap needs either an actor or an actor scope, not both")
@@ -340,7 +365,10 @@ def _check_within(held: Cap, terms: api.Mint) -> None:
 
 
 def _plain(terms: api.Mint) -> api.Mint:
-    """The terms with plain strings: a subclass of `str` could show the rules one text and the signature another."""
+    """A copy of the terms with plain strings.
+
+    A subclass of `str` could show the rules one text and the signature another.
+    """
     fields = msgspec.structs.asdict(terms)
     for name in ("actor", "actor_scope", "session", "label"):
         fields[name] = None if fields[name] is None else model.plain(fields[name])
@@ -350,7 +378,7 @@ def _plain(terms: api.Mint) -> api.Mint:
 
 
 def _sees(held: Cap, record: CapRecord) -> bool:
-    """Whether an admin cap covers the actor and all namespaces of a cap on record."""
+    """Whether an admin cap covers the actor and all namespaces of a recorded cap."""
     return _covers(held, record.actor) and set(record.namespaces) <= held.namespaces
 
 

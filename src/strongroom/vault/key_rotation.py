@@ -1,9 +1,10 @@
-"""Replace keys: the root key in portions, an actor's key and the issuer key in one commit each.
+"""Replace keys: the root key in several commits, an actor's key and the issuer key in one commit each.
 
-Holders of caps cannot keep a rotation of the root from ending. First the vault's secrets are wrapped with the new root
-key. Every commit that makes or changes an actor's keys requires that the secrets are unchanged, so from then on nothing
-new is wrapped with an old root key. What is left only shrinks: an actor's document that changed meanwhile is already
-under the new root key, or gone. Wherever it is interrupted, the keyring holds every root key that is still needed.
+Holders of caps cannot keep a rotation of the root key from ending. First the vault's secrets are wrapped with the new
+root key. Every commit that makes or changes an actor's keys requires that the secrets are unchanged, so from then on no
+key is wrapped with an old root key. The number of actors still under an old root key can only fall: an actor whose keys
+changed meanwhile is under the new root key, or erased. If the rotation is interrupted, the keyring still holds every
+root key that is needed.
 """
 
 from __future__ import annotations
@@ -27,27 +28,34 @@ from strongroom.store.fleet_contract import FleetStore
 _TRIES = 64
 _SCRUBS = 8
 _PORTION = 256
-"""Actors in one commit. It takes about 30 ms, in which nobody else can write."""
+"""The number of actors in one commit. Such a commit takes about 30 ms, in which no other process can write."""
 
 
 class Rotated(msgspec.Struct, frozen=True):
-    """The result of a root rotation. `pending`: the store's journal may still hold keys under the old root key."""
+    """The result of a root rotation.
+
+    If `pending` is true, the store's journal may still hold keys wrapped with the old root key.
+    """
 
     actors: int
     pending: bool
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """An interrupted or running rotation: the root keys in the keyring, and the actors not yet under the newest."""
+    """The state of an interrupted or running root rotation.
+
+    `roots` counts the root keys in the keyring, and `actors` those whose keys are not yet wrapped with the newest one.
+    """
 
     roots: int
     actors: int
 
 
 def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
-    """Wrap the secrets and every actor's keys with a new root key, in portions, and drop the old ones.
+    """Wrap the secrets and every actor's keys with a new root key, a few actors at a time, and drop the old root keys.
 
-    The new root key is in the keyring before it wraps anything; old ones stay until they wrap nothing.
+    The new root key is in the keyring before it wraps anything. An old root key stays in the keyring until it wraps
+    nothing.
     """
     state = clerk.state
     with state.source.rotating():
@@ -67,7 +75,7 @@ def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
 
 
 def unfinished(state: Replica) -> Unfinished | None:
-    """What an interrupted root rotation has left to do; None if the keyring holds a single root key."""
+    """The remaining work of an interrupted root rotation; None if the keyring holds a single root key."""
     state.catch_up()
     ring = state.source.load()
     if len(ring.keys) == 1:
@@ -76,7 +84,10 @@ def unfinished(state: Replica) -> Unfinished | None:
 
 
 def _ring_to_reach(state: Replica, *, resume: bool) -> Keyring:
-    """The keyring whose active key will wrap everything: a new one, or that of the interrupted rotation."""
+    """The keyring whose active key is to wrap everything.
+
+    The keyring is a new one, or with `resume` that of the interrupted rotation.
+    """
     ring = state.source.load()
     if resume and len(ring.keys) == 1:
         raise InvalidRequest(
@@ -99,7 +110,7 @@ def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
 
 
 def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
-    """Wrap all actor keys that are under an old root key with the active one. Returns the number of actors."""
+    """Wrap all actor keys that are under an old root key with the active one. Returns the number of actors moved."""
     moved, portion = 0, dict[str, KeyCache]()
     for locator, root in _roots(clerk.state):
         held = None if root == ring.active else clerk.state.stored_keys.read(locator)
@@ -112,7 +123,10 @@ def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
 
 
 def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache]) -> int:
-    """Wrap one portion anew in one commit, dropping actors that others changed first. Returns the number of actors."""
+    """Wrap the keys of some actors anew in one commit. Returns the number of actors moved.
+
+    Actors whose keys were moved or erased by another process meanwhile are left out.
+    """
     state = clerk.state
     left = dict(portion)
     sealed: dict[str, Effect] = {locator: _sealed(state, ring, held) for locator, held in left.items()}
@@ -134,7 +148,7 @@ def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache
         state.catch_up()
         return len(left)
     raise StoreUnavailable(
-        "other processes kept changing keys during the rotation", hint="rotate again; nothing was lost"
+        "other processes kept changing keys during the rotation", hint="rotate the root key again; nothing was lost"
     )
 
 
@@ -143,7 +157,7 @@ def _sealed(state: Replica, ring: Keyring, held: KeyCache) -> Swap:
 
 
 def _scrub(store: Store) -> bool:
-    """Scrub the journal; retry a few times, since a reader usually holds it up only for a moment."""
+    """Scrub the journal. Retries a few times, since a reader usually holds the scrub up only for a moment."""
     return any(store.scrub() for _ in range(_SCRUBS))
 
 
@@ -171,7 +185,10 @@ def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
 
 
 def rotate_issuer(clerk: DecisionRecorder) -> None:
-    """Replace the issuer key. The vault accepts both, then the key file is replaced, then only the new one counts."""
+    """Replace the issuer key.
+
+    First the vault accepts both keys, then the key file is replaced, and then the vault accepts only the new key.
+    """
     state = clerk.state
     seed = os.urandom(32)
     public = chain.public_key(seed)
@@ -192,7 +209,7 @@ def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
 
 
 def all_keys(state: Replica) -> Iterator[KeyCache]:
-    """The keys of every actor, read from the store without filling the cache."""
+    """The keys of every actor. They are read from the store without filling the cache."""
     for locator, _ in _roots(state):
         held = state.stored_keys.read(locator)
         if held is not None:
@@ -200,7 +217,7 @@ def all_keys(state: Replica) -> Iterator[KeyCache]:
 
 
 def _roots(state: Replica) -> Iterator[tuple[str, str]]:
-    """The locator of every actor with keys, and the id of the root key that wraps them."""
+    """The locator (name in the store) of every actor with keys, and the id of the root key that wraps these keys."""
     state.catch_up()
     for locator in state.stored_keys.locators():
         if not state.store.is_distant:
@@ -211,7 +228,10 @@ def _roots(state: Replica) -> Iterator[tuple[str, str]]:
 
 
 def retry_commit(state: Replica, change: Callable[[], object], *, hint: str = "") -> None:
-    """Optimistic concurrency: run `change`, and again after each `Lost`, with the state brought up to date."""
+    """Run `change` until it does not raise `Lost` (optimistic concurrency).
+
+    Before each new attempt the state is brought up to date.
+    """
     for _ in range(_TRIES):
         state.catch_up()
         try:

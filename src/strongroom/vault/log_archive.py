@@ -1,6 +1,6 @@
-"""Moves the oldest entries of a log into bundles outside the vault, and keeps a summary of what they said.
+"""Moves the oldest entries of a log into bundles outside the vault, and keeps a summary of their effects.
 
-The summary is a record of the vault, so that it can be verified without the archived entries.
+The summary is one of the vault's records, so that the vault can be verified without the archived entries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class LogArchive:
         self._state = clerk.state
 
     def summary(self) -> Expected | None:
-        """What the archived entries said about the objects; None if none were archived. Raises `Tampered`."""
+        """The state of the objects according to the archived entries; None if no entries were archived.
+
+        Raises `Tampered` if the summary is damaged.
+        """
         stored = self._state.store.get(ARCHIVED)
         if stored is None or stored.body is None:
             return None
@@ -36,9 +39,9 @@ class LogArchive:
             raise Tampered("the summary of archived entries is damaged") from None
 
     def move(self, directory: Path, size: int) -> int:
-        """Move the whole bundles among the first `size` entries. Returns the number of entries moved.
+        """Move those of the first `size` entries that fill whole bundles. Returns the number of entries moved.
 
-        The log must have been verified. Interrupted at any point, it is finished by the next call.
+        The log must have been verified. If a call is interrupted at any point, the next call finishes its work.
         """
         expected = self.summary() or Expected(0, {})
         before = expected.size
@@ -55,19 +58,19 @@ class LogArchive:
             effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
             self._clerk.admin.record_owner("archive", [effect], detail=f"entries before {stop}")
         except OSError as error:
-            raise StoreUnavailable(f"the archive cannot be written or read back: {error}") from None
+            raise StoreUnavailable(f"the archive of the log cannot be written or read back: {error}") from None
         except Lost:
-            raise StoreUnavailable("another process is archiving", hint="try again") from None
+            raise StoreUnavailable("another process is archiving entries of this log", hint="try again") from None
         self._state.store.archive(stop)
         if not self._state.store.scrub():
             raise StoreUnavailable(
                 "the entries were archived, but another process is reading, so the journal may still hold them",
-                hint="when that process has finished, a server, `strongroom doctor` or vault.scrub() removes them",
+                hint="wait for that process; then run vault.scrub(), or `strongroom doctor`, to empty the journal",
             )
         return stop - before
 
     def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
-        """Read the written bundles back and compare them with the tree's hashes, before anything is dropped."""
+        """Read the written bundles back and compare them with the tree's hashes, before any entry is dropped."""
         bundles: list[bytes] = []
         for number, leaf, _ in self._state.store.entries(expected.size, stop):
             if number % merkle_log.TILE_WIDTH == 0:
@@ -75,6 +78,6 @@ class LogArchive:
                 bundles = merkle_log.unbundle(path.read_bytes())
             entry = bundles[number % merkle_log.TILE_WIDTH] if len(bundles) == merkle_log.TILE_WIDTH else b""
             if merkle_log.leaf_hash(entry) != leaf:
-                raise Tampered("an archived bundle does not read back as written")
+                raise Tampered("a bundle of archived entries read back with other bytes than were written")
             expected.apply(decode_entry(entry))
         expected.size = stop

@@ -19,15 +19,16 @@ from strongroom.vault.log_archive import LogArchive
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _BLOCK = 1024
 BETWEEN = "\n=\n"
-"""Separates two notes in a text. No line of a note is a single equals sign."""
+"""The separator between two notes in a text. No line of a note is a single equals sign."""
 _ONE_LOG = re.compile(r"strongroom/[^/\n]+\n")
 _WORKERS_LOG = re.compile(r"strongroom/[^/\n]+/[^/\n]+\n")
 
 
 class SeenOf(Witness):
-    """The part of a witness about one kind of place: the one log of a file, or the workers' logs of a bucket.
+    """The part of a witness file for one kind of vault: for a file with one log, or for a bucket with workers' logs.
 
-    A vault that was migrated has checkpoints of both kinds in one witness file; the other kind is left as it is.
+    A vault that was migrated has checkpoints of both kinds in one witness file. Writing one kind leaves the other as it
+    is.
     """
 
     def __init__(self, all_of_it: Witness, *, is_fleet: bool) -> None:
@@ -36,7 +37,10 @@ class SeenOf(Witness):
         self._other = _ONE_LOG if is_fleet else _WORKERS_LOG
 
     def read(self) -> str | None:
-        """The notes of this kind of log, and text that is not a note at all, so that verification reports it."""
+        """The notes for logs of this kind.
+
+        Text that is no note is included, so that verification reports it.
+        """
         notes = [one for one in self._notes() if not self._other.match(one)]
         return BETWEEN.join(notes) if notes else None
 
@@ -44,7 +48,7 @@ class SeenOf(Witness):
         self._all.keep(BETWEEN.join(sorted([*self._others(), note])))
 
     def clear(self) -> None:
-        """Remove the notes of this kind."""
+        """Remove the notes for logs of this kind."""
         if others := self._others():
             self._all.keep(BETWEEN.join(others))
         else:
@@ -62,7 +66,10 @@ class SeenOf(Witness):
 
 
 class EntryOf(NamedTuple):
-    """An entry with its number; `entry` is None if it was archived. `worker` names its log in a fleet."""
+    """An entry with its number.
+
+    `entry` is None if it was archived. `worker` is the worker that wrote the entry, if each has a log.
+    """
 
     number: int
     entry: Entry | None
@@ -87,24 +94,27 @@ class Audit:
 
     @property
     def public_key(self) -> bytes:
-        """The log's Ed25519 public key."""
+        """The Ed25519 public key of the log."""
         return self._state.log.public_key
 
     @property
     def origin(self) -> str:
-        """The log's name in its checkpoints."""
+        """The name of the log in its checkpoints."""
         return self._state.log.origin
 
     def size(self) -> int:
-        """The number of entries."""
+        """The number of entries in the log."""
         return self._state.log.size()
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries with their index; None for archived ones."""
+        """Entries with their numbers. An archived entry is None."""
         return self._state.log.entries(start, stop)
 
     def newest(self) -> Iterator[EntryOf]:
-        """Entries, newest first, read in blocks, so that a caller that stops early does not read the rest."""
+        """The entries, newest first.
+
+        They are read in blocks, so that a caller that stops early does not read the rest.
+        """
         stop = self.size()
         while stop > 0:
             start = max(0, stop - _BLOCK)
@@ -112,11 +122,11 @@ class Audit:
             stop = start
 
     def seen_age(self) -> float | None:
-        """Seconds since a checkpoint was last stored as seen; None if there is none."""
+        """Seconds since a checkpoint was last stored as seen; None if no checkpoint was stored."""
         return self._witness.age()
 
     def backup_age(self) -> float | None:
-        """Seconds since the last backup with these keys was made and verified; None if there is none."""
+        """Seconds since the last backup with these keys was made and verified; None if there is no such backup."""
         return self._backup.age()
 
     def keep_backup(self, note: str) -> None:
@@ -124,15 +134,16 @@ class Audit:
         self._backup.keep(note)
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> VerificationReport:
-        """Verify without storing a checkpoint. Works also on a vault that does not open."""
+        """Verify the vault without storing a checkpoint. Also works on a vault that does not open."""
         return self._verify(archive, progress)
 
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
     ) -> VerificationReport:
-        """Check tree, head and last seen checkpoint, and that log and store agree. If all is sound, store a checkpoint.
+        """Check the log's tree, head and last seen checkpoint, and that log and store agree.
 
-        Without an earlier checkpoint the report is not `ok`, and one is stored only with `first`.
+        If all is sound, a checkpoint is stored as last seen. If there was no checkpoint before, the report is not `ok`,
+        and a checkpoint is stored only with `first`.
         """
         report = self._verify(archive, progress)
         if report.is_sound:
@@ -141,10 +152,10 @@ class Audit:
         return report
 
     def checkpoint(self, *, first: bool = False) -> str:
-        """Sign the log as it stands and store that checkpoint. Raises `Tampered` if it does not continue the last one.
+        """Sign the log as it is now, and store that checkpoint as last seen.
 
-        Without an earlier checkpoint it is stored only with `first`: a roll-back that happened before will then not be
-        found any more.
+        Raises `Tampered` if the log does not continue the last seen checkpoint. If there was no checkpoint before, the
+        new one is stored only with `first`: an earlier roll-back can then not be found any more.
         """
         log = self._state.log
         seen = self.seen()  # read before signing: a newer checkpoint of another process is not a roll-back
@@ -152,60 +163,67 @@ class Audit:
         new = log.open_checkpoint(note)
         if seen is not None and not self._continues(seen, new.size):
             raise Tampered(
-                "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
+                "the log does not continue the last seen checkpoint",
+                hint="run vault.audit.verify(), which lists every fault",
             )
         self._keep_if_newer(new, first=first)
         return note
 
     def seen(self) -> merkle_log.Checkpoint | None:
-        """The last seen checkpoint; None if there is none. Raises `Tampered` or `KeyUnavailable` if it is unusable."""
+        """The last seen checkpoint; None if no checkpoint was stored.
+
+        Raises `Tampered` or `KeyUnavailable` if the checkpoint cannot be used.
+        """
         note = self._witness.read()
         return None if note is None else self._state.log.open_checkpoint(note)
 
     def is_seen(self) -> bool:
-        """Whether there is a last seen checkpoint, usable or not."""
+        """Whether a last seen checkpoint is stored, usable or not."""
         return self._witness.read() is not None
 
     def is_extended(self) -> bool:
-        """Whether the store has entries after the end of the log, which no process with the keys writes."""
+        """Whether the store has entries after the end of the log. No process with the keys writes such entries."""
         found = next(self._state.store.entries(self.size(), 2**62), None)
         return found is not None and self.size() <= found[0]
 
     def continues(self, seen: merkle_log.Checkpoint) -> bool:
-        """Whether the log continues a checkpoint, by its stored hashes. `verify` checks these against the entries."""
+        """Whether the log continues a checkpoint, according to the hashes in the store.
+
+        `verify` checks these hashes against the entries.
+        """
         return self._continues(seen, self.size())
 
     def _continues(self, seen: merkle_log.Checkpoint, size: int) -> bool:
         return seen.size <= size and (not seen.size or self._state.log.read_range(0, seen.size) == seen.root)
 
     def prove(self, index: int) -> str:
-        """A proof that entry `index` is in the log, as c2sp.org/tlog-proof text."""
+        """Prove that entry `index` is in the log. Returns the text of a c2sp.org/tlog-proof."""
         return self._state.log.prove(index)
 
     def export(self, directory: str | Path) -> int:
-        """Write the log as c2sp.org/tlog-tiles files; returns the number of entries."""
+        """Write the log as c2sp.org/tlog-tiles files. Returns the number of entries."""
         try:
             return self._state.log.export(Path(directory))
         except OSError as error:
             raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
     def _keep_if_newer(self, checked: merkle_log.Checkpoint, *, first: bool) -> None:
-        """Store the verified checkpoint unless another process has stored a newer one."""
+        """Store the verified checkpoint, except if another process has stored a newer one."""
         seen = self.seen()
         if first if seen is None else seen.size <= checked.size:
             self._witness.keep(self._state.log.sign(checked))
 
     def accept_restore(self) -> VerificationReport:
-        """After restoring a backup: record that the log is older than the last seen checkpoint, and replace that.
+        """After restoring a backup: accept that the log is older than the last seen checkpoint, and store a new one.
 
-        Only a roll-back is accepted; any other finding raises `Tampered`.
+        The log records this. Only a roll-back is accepted; any other finding raises `Tampered`.
         """
         report = self._verify(None, None)
         others = [finding for finding in report.findings if finding.flaw not in _ROLLBACKS]
         if others:
             raise Tampered(
                 f"the restored vault has another flaw: {others[0].flaw}",
-                hint="vault.audit.verify() names what is wrong",
+                hint="run vault.audit.verify(), which lists every fault",
             )
         if report.is_sound:
             raise _nothing_to_accept(report)
@@ -218,15 +236,15 @@ class Audit:
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:
         """Move all entries but the newest `keep` into `directory`, as bundles. Returns the number of entries moved.
 
-        Only whole bundles of 256 are moved. The tree keeps their hashes, so every entry can still be proven, and the
-        vault keeps a summary of what they said about its objects, so it can be verified without them.
+        Only whole bundles of 256 entries are moved. The tree keeps the hashes of the entries, so every entry can still
+        be proven. The vault keeps a summary of their effects, so it can be verified without these entries.
         """
         if keep < 0:
             raise InvalidRequest("keep must be a number of entries, at least 0")
         report = self._verify(None, None)
         if not report.is_sound:
             raise Tampered(
-                "the log has flaws, so nothing was archived", hint="vault.audit.verify() names what is wrong"
+                "the log has flaws, so nothing was archived", hint="run vault.audit.verify(), which lists every fault"
             )
         return self._archive.move(Path(directory), max(report.size - keep, 0))
 
@@ -245,5 +263,5 @@ def _nothing_to_accept(report: VerificationReport) -> InvalidRequest:
         return InvalidRequest("nothing was rolled back, so there is nothing to accept")
     return InvalidRequest(
         "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
-        hint="to accept the log as it stands, call vault.audit.checkpoint(first=True)",
+        hint="to accept the log as it is now, call vault.audit.checkpoint(first=True)",
     )

@@ -1,8 +1,8 @@
 """The owner's own cap: all of `local/owner`, for 30 days, in `owner.cap` beside the keys.
 
-`strongroom init` mints it. `strongroom.local()` and any command that needs it mint it again if it is missing, about to
-end, void, or does not cover every namespace. It gives no more access than the keys beside it. It never replaces a cap
-that was given.
+`strongroom init` mints this cap. `strongroom.local()` and any command that needs the cap mint it again if it is
+missing, about to end or void, or if it does not cover every namespace. The cap gives no more access than the keys
+beside it. It is not used if the caller gives another cap.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ Say = Callable[[str], None]
 VOIDED = frozenset(
     ("cap_malformed", "cap_signature_invalid", "cap_holder_proof", "cap_audience", "cap_expired", "cap_revoked")
 )
-"""Reasons for a denial that a new owner cap would fix."""
+"""Those reasons for a denial that a new owner cap removes."""
 
 
 class OwnerCap:
-    """The owner's cap in use for an open vault. It is renewed if a call shows that it no longer works. Thread-safe."""
+    """The owner's cap in use for an open vault. Thread-safe.
+
+    If a call shows that the cap no longer works, it is minted again.
+    """
 
     def __init__(self, vault: Vault, directory: Path, say: Say = lambda _: None) -> None:
         self._vault = vault
@@ -47,14 +50,17 @@ class OwnerCap:
         self._token: Token | None = None
 
     def token(self) -> Token:
-        """The cap, renewed if necessary at its first use."""
+        """Return the cap. At its first use it is minted again if necessary."""
         with self._lock:
             if self._token is None:
                 self._token = take(self._vault, self._directory, self._say)
             return self._token
 
     def use(self, call: Callable[[Token], T]) -> T:
-        """Call with the cap. If it is void, or lacks a namespace that was added since, renew it and call once more."""
+        """Call a function with the cap.
+
+        If the cap is void, or lacks a namespace that was added since, mint a new one and call the function once more.
+        """
         token = self.token()
         try:
             return call(token)
@@ -78,7 +84,7 @@ class OwnerCap:
 
 
 def take(vault: Vault, directory: Path, say: Say) -> Token:
-    """The owner's cap, renewed if necessary."""
+    """Return the owner's cap from its file, or mint a new one if necessary."""
     token = read(directory / NAME)
     if token is None:
         return renew(vault, directory, "there was none", say)
@@ -87,7 +93,7 @@ def take(vault: Vault, directory: Path, say: Say) -> Token:
 
 
 def renew(vault: Vault, directory: Path, why: str, say: Say) -> Token:
-    """Mint a new owner's cap and print why."""
+    """Mint a new owner's cap and print the reason."""
     token = mint(vault, directory)
     say(f"made a new owner cap, because {why}")
     return token
@@ -100,12 +106,15 @@ def mint(vault: Vault, directory: Path) -> Token:
         make_directory(directory)
         write_file(directory / NAME, token.encode() + b"\n", new=False)
     except OSError as error:
-        raise KeyUnavailable(f"cannot write {directory / NAME}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot write the owner's cap {directory / NAME}: {error.strerror}") from None
     return token
 
 
 def read_unverified(token: str) -> Cap:
-    """Decode a cap without verifying it. Only the shape is checked: verifying needs the vault."""
+    """Decode a cap without verifying it.
+
+    Only the cap's shape is checked, because verifying needs the vault.
+    """
     return effective(parse(token), "")
 
 
@@ -121,7 +130,7 @@ def _fault(token: Token, vault: Vault) -> str | None:
 
 
 def read(path: Path) -> Token | None:
-    """The cap in a file of the owner's; None if there is no such file."""
+    """The cap in a file of the owner; None if there is no such file."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -129,7 +138,10 @@ def read(path: Path) -> Token | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+        raise KeyUnavailable(f"cannot read the owner's cap {path}: {error.strerror}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise KeyUnavailable(f"other users can read {path}", hint=f"chmod 600 {path}, or remove it to get a new one")
+        raise KeyUnavailable(
+            f"other users can read the owner's cap {path}",
+            hint=f"run `chmod 600 {path}`, or remove the file to get a new cap",
+        )
     return Token(data.decode("utf-8", "replace").strip())

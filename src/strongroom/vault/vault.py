@@ -1,7 +1,7 @@
 """The owner's interface to a vault: mint and revoke, namespaces, erase, rotate, audit.
 
-Everything here needs the vault's keys. The owner, too, reaches lines only with `memory(cap)`: even `erase` mints a
-short cap and goes through the gate.
+All methods need the vault's keys. The owner, too, reaches lines only with `memory(cap)`. Even `erase` mints a
+short-lived cap and goes through the gate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strongroom.vault.key_rotation import Rotated, Unfinished, all_keys, retry_c
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures about an open vault. They reveal no actor."""
+    """Figures about an open vault. They do not reveal any actor."""
 
     shelves: int
     shelf_bytes: int
@@ -50,11 +50,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     group_sizes: Mapping[int, int]
     grouped: int
     taken_logs: int
-    """How many logs of this process were abandoned because somebody else wrote to their place in the bucket."""
+    """How many logs of this process were given up because another writer used their names in the bucket."""
 
 
 class Vault:
-    """An open vault. Use it as a context manager, or close it. Thread-safe; after a fork, open it anew."""
+    """An open vault. Use it as a context manager, or close it.
+
+    Thread-safe. After a fork, open the vault anew.
+    """
 
     def __init__(self, clerk: DecisionRecorder, witness: Witness) -> None:
         self._clerk = clerk
@@ -73,7 +76,10 @@ class Vault:
         self.close()
 
     def close(self) -> None:
-        """Close the vault. Before that, write counted refusals, cache pages, and scrub, as far as that works."""
+        """Close the vault.
+
+        Before that, as far as possible, counted refusals and cache pages are written, and deleted bytes are removed.
+        """
         try:
             with suppress(StrongroomError):
                 self.sum_up_refusals(wholly=True)
@@ -95,7 +101,7 @@ class Vault:
         return Memory(self.door(token, source=source, request=request))
 
     def door(self, token: str, *, source: str = "python", request: str = "") -> LocalTransport:
-        """The transport for calls with a cap; `memory` wraps it."""
+        """The transport for calls with a cap. `memory` is a more convenient interface to it."""
         return LocalTransport(self._clerk, token, OPERATIONS, source=source, request=request)
 
     @property
@@ -104,13 +110,16 @@ class Vault:
         return self._state.store
 
     def together(self) -> AbstractContextManager[bool]:
-        """Check for changes only once for several operations of this thread that begin now; see `Replica`."""
+        """In this context, operations of this thread share one check for changes by others; see `Replica`.
+
+        Use it for several operations that begin now.
+        """
         return self._state.together()
 
     def settle(self) -> None:
-        """Index lines put since the last get, so that the next one need not wait for it; forget what has expired.
+        """Index the lines put since the last get, so that the next get is faster, and forget expired lines.
 
-        Nothing is returned to a caller, so there is nothing for the gate to decide. Forgetting is recorded.
+        The gate is not asked, because no line is returned. The log records lines that were forgotten.
         """
         self._state.shelves.settle()
         forget_ended(self._clerk)
@@ -118,12 +127,12 @@ class Vault:
     def sum_up_refusals(self, *, wholly: bool = False) -> None:
         """Log the number of refusals that were only counted, for past minutes or, with `wholly`, until now.
 
-        Requests and `close` do this when it is due; a process without requests has to call it.
+        Requests and `close` do this when it is due. A process without requests has to call this method itself.
         """
         run_inline(self._clerk.refusals.sum_up(wholly=wholly), self._state.store)
 
     def check_ready(self) -> None:
-        """Raise unless store, keys and log are working: everything a request would need."""
+        """Raise an error if the store, the keys or the log do not work, so that requests would fail."""
         state = self._state
         state.catch_up()
         if isinstance(state.source, FileKeys):
@@ -135,7 +144,7 @@ class Vault:
         head = state.store.head()
         state.mac.check(head)
         if head.time - self._clerk.now() > CLOCK_LEEWAY:
-            raise ClockBehind("this machine's clock is behind the log", hint="correct the clock")
+            raise ClockBehind("this machine's clock is behind the log", hint="set this machine's clock")
 
     def usage(self) -> Usage:
         """What this process caches, and its counters since it opened the vault."""
@@ -192,7 +201,7 @@ class Vault:
     def revoke(self, token_or_link: str) -> LinkId:
         """Revoke a cap and every cap narrowed from it, renewed from it or minted with it. Returns its link.
 
-        Every process refuses them from its next call on.
+        From their next call on, all processes refuse these caps.
         """
         is_token = "." in token_or_link
         links = [one.id for one in chain.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
@@ -210,17 +219,20 @@ class Vault:
         issue.index(self._clerk)
 
     def caps(self, actor: str | None = None) -> Iterator[CapRecord]:
-        """Every minted cap, oldest first, without those of erased actors; or only those of one actor or scope."""
+        """Every minted cap, oldest first, without those of erased actors.
+
+        With `actor`, only the caps of that actor or scope of actors.
+        """
         return issue.records(self._state, actor)
 
     def caps_on_record(self, links: Iterable[str]) -> Iterator[CapRecord]:
-        """The records of the given links, as far as they were minted. Reads no other records."""
+        """The records of the minted caps with these links. No other record is read."""
         return issue.on_record(self._state, map(model.link_id, links))
 
     def shut_out(self, link: str) -> tuple[Actor, ...]:
-        """Actors for whom a cap for a scope is void, because their caps were revoked after it was issued.
+        """The actors for whom a cap for a scope of actors is void, because their caps were revoked after it was issued.
 
-        Only actors with keys are returned: an erased actor has none and cannot be named.
+        Only actors with keys are returned: an erased actor has no keys, so its name is unknown.
         """
         known = list(self.caps_on_record([link]))
         if not known or not self._state.standing.not_before:
@@ -236,7 +248,7 @@ class Vault:
         return self._state.records.namespaces
 
     def add_namespace(self, name: str, *, before: str | None = None) -> None:
-        """Register a namespace as the least sensitive, or as just more sensitive than `before`."""
+        """Register a namespace. It becomes the least sensitive, or just more sensitive than the namespace `before`."""
         new = model.namespace(name)
 
         def change() -> None:
@@ -245,7 +257,7 @@ class Vault:
                 raise InvalidRequest(f"the vault already has a namespace {new}")
             if before is not None and before not in names:
                 raise UnknownNamespace(
-                    f"the vault has no namespace {before}", hint=f"its namespaces are {', '.join(names)}"
+                    f"the vault has no namespace {before}", hint=f"the vault's namespaces are {', '.join(names)}"
                 )
             names.insert(len(names) if before is None else names.index(Namespace(before)), new)
             stored = self._state.store.get(NAMESPACES)
@@ -290,7 +302,10 @@ class Vault:
         return Erased(erased.objects, pending=self.rotate_root().pending) if rotate_root else erased
 
     def scrub(self) -> bool:
-        """Remove the bytes of deleted objects from the store's journals; False if another process is reading."""
+        """Remove the bytes of deleted objects from the store's journals.
+
+        Returns False if another process is reading; then try again.
+        """
         return self._state.store.scrub()
 
     def scrub_is_due(self) -> bool:
@@ -299,37 +314,37 @@ class Vault:
         return isinstance(store, OnDisk) and store.scrub_is_due()
 
     def upkeep(self) -> Upkeep:
-        """Figures for monitoring. Reads the record of every cap, so do not call it for every request."""
+        """Figures for monitoring. They need the record of every cap, so do not call this for every request."""
         return upkeep_of(self._state.store, self.caps(), self._clerk.now() // 1000, self.audit.backup_age())
 
     # Rotation.
 
     def rotate_root(self, *, resume: bool = False) -> Rotated:
-        """Replace the root key. If it is interrupted, the vault still opens; run it again.
+        """Replace the root key. If this is interrupted, the vault still opens; run it again.
 
-        Running it again makes another new root key and moves everything to it. With `resume`, it keeps the one of the
-        interrupted rotation and moves only what is left.
+        Without `resume`, a second run makes another new root key and moves everything to it. With `resume`, it keeps
+        the root key of the interrupted rotation and does only the remaining work.
         """
         return key_rotation.rotate_root(self._clerk, resume=resume)
 
     def unfinished_rotation(self) -> Unfinished | None:
-        """What an interrupted or running root rotation has left to do; None if there is none."""
+        """The remaining work of an interrupted or running root rotation; None if there is no such rotation."""
         return key_rotation.unfinished(self._state)
 
     def rotate_actor(self, actor: str) -> None:
-        """Give an actor a new key and each of its namespaces a new epoch; old lines stay readable."""
+        """Give an actor a new key, and begin a new epoch in each of its namespaces. Old lines stay readable."""
         key_rotation.rotate_actor(self._clerk, model.actor(actor))
 
     def check_issuer(self) -> None:
-        """Raise `KeyUnavailable` unless the issuer key exists and belongs to this vault."""
+        """Raise `KeyUnavailable` if the issuer key is missing or belongs to another vault."""
         issue.issuer_seed(self._state)
 
     def rotate_issuer(self) -> None:
-        """Replace the issuer key. This voids every cap minted before."""
+        """Replace the issuer key. This makes every cap minted before void."""
         key_rotation.rotate_issuer(self._clerk)
 
     def accept_clock(self) -> None:
-        """Accept this machine's clock although the log's latest entry is ahead of it. The log records this."""
+        """Accept this machine's clock although the log's latest entry has a later time. The log records this."""
         self._clerk.admin.record_owner("accept-clock", accept_clock=True)
 
 

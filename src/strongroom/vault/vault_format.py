@@ -1,6 +1,7 @@
 """Raises a vault's format, after which lines may have details that older programs cannot read.
 
-The owner decides when: programs of an earlier version refuse the vault, or such lines, from then on. It is not undone.
+The owner decides when to do this, because from then on programs of an earlier version refuse the vault, or such lines.
+The step cannot be undone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from strongroom.vault.vault import Vault
 
 
 def raise_format(vault: Vault) -> int:
-    """Raise the format of a vault to the newest. Returns the format that it had. On record; does nothing twice."""
+    """Raise the format of a vault to the newest, and record that in the log.
+
+    Returns the format that the vault had. If that is already the newest, nothing is done.
+    """
     clerk, state = vault._clerk, vault._state
     before = state.records.format
 

@@ -1,10 +1,11 @@
 """Move a whole vault between a SQLite file and a bucket: the same objects under the same names, and its log.
 
 The vault keeps its id, its keys and its caps. The source is verified first, and the copy is compared object by object.
-The target becomes a vault only with the very last write. After an interruption, the same call continues. The source is
-only read; at the end it is checked that nobody has written to it meanwhile. Its last seen checkpoint stays valid.
+The target becomes a vault only with the very last write. After an interruption, the same call continues the move. The
+source is only read, and its last seen checkpoint stays valid. At the end, the move fails if any process has written to
+the source meanwhile.
 
-`to_bucket` and `to_sqlite` write the two kinds of target.
+`to_bucket` and `to_sqlite` write to the two kinds of target: a bucket and a SQLite file.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ OP = "migrate"
 PAGE = 1000
 _ENGINE = "recency"  # nothing is ranked here, and this engine loads fastest
 Bars = Callable[[str], Progress]
-"""From the name of a stage to its progress callback, which gets how much is done and how much there is."""
+"""Returns the progress callback for a stage, given the stage's name.
+
+The callback is called with the amount done and the total.
+"""
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A vault that was moved and compared. `already`: the target held all of it before."""
+    """A vault that was moved and compared. `already` is true if the target held the whole vault before."""
 
     vault: str
     source: str
@@ -63,18 +67,18 @@ class MigrationOrigin:
     entries: int
     logs: int
     mark: str
-    """`mark_of` its store at the start, to detect writes during the move."""
+    """A hash of the source's state at the start (`mark_of`), to detect writes during the move."""
     seen: SeenOf
-    """The last seen checkpoints of the target's kind of place."""
+    """The last seen checkpoints for the target: those of workers' logs for a bucket, that of one log for a file."""
     is_seen: bool
-    """Whether the source had a last seen checkpoint, so that a roll-back is ruled out."""
+    """Whether the source had a last seen checkpoint, so that its verification could find a roll-back."""
 
     @property
     def store(self) -> Store:
         return self.state.store
 
     def pages(self) -> Iterator[list[Object]]:
-        """Pages of every object and tombstone, with bodies. Derived objects are left out."""
+        """Pages of all objects and tombstones, with bodies. Derived objects are left out."""
         for scope in self._scopes():
             names = [one.name for one in self.state.records.names(scope) if not is_derived(one.name)]
             for at in range(0, len(names), PAGE):
@@ -84,7 +88,10 @@ class MigrationOrigin:
         return sum(not is_derived(one.name) for scope in self._scopes() for one in self.state.records.names(scope))
 
     def _scopes(self) -> Iterator[str]:
-        """Prefixes that are listed one by one: actors are grouped by two digits of their locator."""
+        """The prefixes that are listed one by one.
+
+        In a file, actors are grouped by the first two digits of their locator.
+        """
         if isinstance(self.store, FleetStore):
             yield from self.store.scopes()
         else:
@@ -99,21 +106,25 @@ class MigrationOrigin:
         return found
 
     def check_unchanged(self) -> None:
-        """Raise `StoreUnavailable` if the source was written to since the start."""
+        """Raise `StoreUnavailable` if any process has written to the source since the start."""
         if mark_of(self.store) != self.mark:
             raise changed_meanwhile()
 
     def set_aside(self) -> None:
-        """Rename the file with checkpoints of an earlier log, which the moved log does not continue."""
+        """Rename the file with the checkpoints of an earlier log.
+
+        The moved log does not continue that log.
+        """
         if (before := self.seen.read()) is not None:
             Witness(self.seen.path.with_name(f"{self.seen.path.name}.before-migrate")).keep(before)
             self.seen.clear()
 
 
 def mark_of(store: Store) -> str:
-    """A hash that changes with every write: of the log's head in a file, of every object's name and etag in a bucket.
+    """A hash that changes with every write to a store.
 
-    In a bucket the logs alone would not do: an entry is written before its object, and its confirmation after that.
+    For a file, it covers the log's head. For a bucket, it covers every object's name and etag. There the logs alone
+    would not do: an entry is written before its object, and the confirmation after it.
     """
     total = hashlib.sha256()
     if store.is_distant:
@@ -154,9 +165,9 @@ def migrate(
 ) -> Moved:
     """Move a vault from a path to `s3://bucket/prefix`, or back.
 
-    Needs the keys, to verify and to sign. `archive` is the directory with archived entries of the source's log, if
-    there are any. Raises `VaultExists` if something else is at the target, and `Tampered` if the source has a flaw or
-    a comparison fails.
+    Needs the keys, to verify and to sign. `archive` is the directory with the archived entries of the source's log, if
+    entries were archived. Raises `VaultExists` if the target holds anything else than this vault. Raises `Tampered` if
+    the source has a flaw or a comparison fails.
     """
     places = os.fspath(source), os.fspath(target)
     if is_bucket(places[0]) == is_bucket(places[1]):
@@ -198,12 +209,12 @@ def _opened(
         if not report.is_sound:
             raise Tampered(
                 f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}",
-                hint="`strongroom audit verify` names what is wrong",
+                hint="run `strongroom audit verify`, which lists every fault",
             )
         if report.doubtful:
             raise Tampered(
-                "in the source, writes were started and never confirmed, and their effect is missing",
-                hint="`strongroom audit verify` lists them, and counts them as reported from then on",
+                "some writes to the source were begun and never confirmed, and their effects are missing",
+                hint="run `strongroom audit verify`, which lists these writes; then they count as reported",
             )
         state = Replica(vault_id, store, held, LineCache(engines.load(_ENGINE), 0), os.urandom)
         of_target = SeenOf(seen, is_fleet=is_bucket(target))
@@ -213,7 +224,10 @@ def _opened(
 
 
 def _verify(moved: Moved, origin: MigrationOrigin, bars: Bars) -> None:
-    """Verify the target by itself, and store its checkpoint as last seen if there is none yet."""
+    """Verify the target as a vault of its own.
+
+    If no checkpoint of the target was stored as last seen, the new one is stored.
+    """
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
         fresh = Witness(Path(scratch) / "checkpoint")
         with create_open.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:

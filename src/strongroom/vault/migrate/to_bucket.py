@@ -1,8 +1,9 @@
-"""Move a vault into a bucket. Every run writes the same objects, so a run continues what an earlier one has written.
+"""Move a vault into a bucket. Every run writes the same objects, so a run continues an interrupted one.
 
-First comes an entry `migrate`, in a log of its own. Then the source's whole log, as the log of a worker named after it;
-then the objects, unchanged. After all of it has been compared, the format record makes the prefix a vault. The keys of
-both logs are derived from the vault's own, so that a later run can sign with them, too.
+The first object holds an entry `migrate`, in a log of its own. The whole log of the source follows, as the log of a
+worker named after it, and then the objects, unchanged. After everything has been compared, the format record makes the
+prefix a vault. The keys of both logs are derived from the vault's own keys, so that a later run can sign with them,
+too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SCHEME = "s3://"
 
 
 class CarriedLog:
-    """A log that is written as a whole, with a key derived from the vault's."""
+    """A log that is written to the bucket as a whole, with a signing key derived from the vault's keys."""
 
     def __init__(self, origin: MigrationOrigin, worker: str, since: int) -> None:
         state = origin.state
@@ -55,7 +56,7 @@ class CarriedLog:
         return f"{object_names.LOGS}{self.worker}/{number:012d}"
 
     def bundle(self, entries: list[bytes], time: int) -> tuple[str, bytes]:
-        """The next bundle: its name in the bucket and its bytes."""
+        """The next bundle of these entries: its name in the bucket and its bytes."""
         first = self._edge.size
         for entry in entries:
             self._edge.append(merkle_log.leaf_hash(entry))
@@ -66,7 +67,7 @@ class CarriedLog:
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
 
     def all_done(self, time: int) -> tuple[str, bytes]:
-        """The last bundle, which confirms every entry before it."""
+        """The last bundle. It confirms that every entry before it was carried out."""
         return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
     def is_own(self, bundle: LogBundle) -> bool:
@@ -74,7 +75,10 @@ class CarriedLog:
 
     @property
     def entrance(self) -> tuple[str, bytes]:
-        """The log's entry in the roster, written after its first bundle: its name and its bytes."""
+        """The log's entry in the roster (the list of workers): its name and its bytes.
+
+        The roster entry is written after the log's first bundle.
+        """
         return f"{object_names.ROSTER}{self.worker}", msgspec.json.encode(self.member)
 
     @property
@@ -117,17 +121,19 @@ class ToBucket:
     # What is there.
 
     def _check_target(self, bucket: Bucket) -> bool:
-        """Whether the target is this vault already. Raises `VaultExists` if it holds anything else."""
+        """Whether the target already is this vault. Raises `VaultExists` if the target holds anything else."""
         found = bucket.get(FORMAT)
         if found is not None and _vault_in(found.body) != self._origin.state.vault_id:
-            raise VaultExists(f"{self._target} holds another vault", hint="name another prefix")
+            raise VaultExists(f"{self._target} holds another vault", hint="name another prefix as the target")
         workers = {name.split("/")[1] for name in _top(bucket)}
         if workers - {self._own.worker, self._carried.worker}:
             if found is not None:
-                message = "the target holds this vault, but it was used there, or moved there at another time"
-                raise VaultExists(message, hint="use it there; to move it again, name another prefix")
+                message = "the target holds this vault, but in another state: it was used there, or moved there before"
+                raise VaultExists(
+                    message, hint="use the vault at the target; to move the source again, name another prefix"
+                )
             raise VaultExists(
-                "the target holds something else, or an unfinished move of an earlier state of this vault",
+                "the target holds other objects, or an unfinished move of an earlier state of this vault",
                 hint="empty that prefix, or name another one",
             )
         return found is not None
@@ -135,7 +141,10 @@ class ToBucket:
     # Writing.
 
     def _announce(self, run: _Writing) -> None:
-        """Write the entry `migrate` before anything else, or check the one that an earlier run wrote."""
+        """Write the entry `migrate` before anything else.
+
+        If an earlier run wrote an entry, check that entry instead.
+        """
         root = merkle_log.Range.of(self._head.size, self._head.peaks).root().hex()
         detail = f"to a bucket: {self._head.size} entries, root {root}, as the log of {self._carried.worker}"
         found = run.bucket.get(self._own.place(1))
@@ -146,7 +155,7 @@ class ToBucket:
         else:
             bundle = _decoded(found.body)
             if not self._own.is_own(bundle) or [decode_entry(one).detail for one in bundle.entries] != [detail]:
-                raise Tampered("the log entry at the target that began this move was not written by this vault")
+                raise Tampered("the first log entry at the target was not written by a move of this vault")
             self._own.bundle(bundle.entries, bundle.time)
         run.create(*self._own.entrance)
 
@@ -179,11 +188,14 @@ class ToBucket:
             yield batch
 
     def _archived(self, number: int) -> bytes:
-        """An archived entry. That it is the right one is checked later, against the head of the log."""
+        """An archived entry of the source's log, read from the archive.
+
+        A comparison with the head of the log later shows whether the entry is genuine.
+        """
         if self._archive is None:
             raise InvalidRequest(
-                "the whole log is moved, but its old entries were archived",
-                hint="name the directory with the archived entries with --archive",
+                "the move needs the whole log, but its old entries were archived",
+                hint="give the directory with the archived entries with --archive",
             )
         try:
             held = merkle_log.unbundle(bundle_path(self._archive, number // merkle_log.TILE_WIDTH).read_bytes())
@@ -205,13 +217,16 @@ class ToBucket:
         self._origin.set_aside()
         stored = self._origin.store.get(FORMAT)
         if stored is None or stored.body is None:
-            raise Tampered("the source has lost its format record")
+            raise Tampered("the source's format record is missing")
         run.create(FORMAT, object_names.frame_body(stored.body))
 
     # Comparing.
 
     def _compare(self, run: _Writing) -> int:
-        """Read every object back, and raise `VaultExists` if the target has others."""
+        """Read every object back and compare it. Returns the number of objects.
+
+        Raises `VaultExists` if the target holds objects that the source lacks.
+        """
         told, count, done = self._bars("comparing"), self._origin.count(), 0
         extra = run.present()
         for page in self._origin.pages():
@@ -234,7 +249,7 @@ class ToBucket:
             for entry in entries[: self._head.size - edge.size]:  # without the last, which confirms the others
                 edge.append(merkle_log.leaf_hash(entry))
         if edge.packed() != self._head.peaks:
-            raise Tampered("the log at the target differs from the source's")
+            raise Tampered("the log at the target differs from the log of the source")
 
 
 class _Writing:
@@ -246,14 +261,14 @@ class _Writing:
         self._target = target
 
     def create(self, name: str, body: bytes) -> None:
-        """Write an object. If it exists, raise `VaultExists` unless it has the same bytes."""
+        """Write an object. Raises `VaultExists` if an object of this name exists with other bytes."""
         try:
             self.bucket.create(name, body)
         except NameTaken:
             found = self.bucket.get(name)
             if found is None or found.body != body:
                 raise VaultExists(
-                    f"{self._target} holds something else", hint="empty that prefix, or name another one"
+                    f"{self._target} holds another object than the source", hint="empty that prefix, or name another"
                 ) from None
 
     def create_all(self, new: Sequence[tuple[str, bytes]]) -> None:
@@ -266,19 +281,19 @@ class _Writing:
         ):
             if found is None or hashlib.sha256(found.body).digest() != hashlib.sha256(body).digest():
                 raise Tampered(
-                    "an object at the target differs from the source's",
+                    "an object at the target differs from the object at the source",
                     hint="empty that prefix, and run migrate again",
                 )
 
     def present(self) -> set[str]:
-        """The names of all objects of the vault and of actors."""
+        """The names of all objects in the bucket, except those of logs."""
         return {
             one.name for part in (object_names.VAULT, "caps/", object_names.ACTORS) for one in self.bucket.list(part)
         }
 
 
 def _placed(one: Object) -> tuple[str, bytes]:
-    """An object's name in an empty bucket, and its bytes there."""
+    """The name that an object gets in an empty bucket, and its bytes in the bucket."""
     if object_names.is_keys(one.name):
         head = object_names.ActorHead(keys=one.body or b"", is_gone=one.body is None)
         # The hash is the same in every run, and unique, since the body is made of encrypted keys.
@@ -306,7 +321,7 @@ def _decoded(body: bytes) -> LogBundle:
     try:
         return msgspec.msgpack.decode(body, type=LogBundle)
     except object_names.UNREADABLE:
-        raise Tampered("a bundle of a log cannot be decoded") from None
+        raise Tampered("a bundle of log entries in the bucket cannot be decoded") from None
 
 
 def _vault_in(body: bytes) -> str:

@@ -1,8 +1,8 @@
 """Move a vault out of a bucket into a SQLite file, which has one log.
 
-The file is written beside its place and renamed when all of it has been compared. Its log begins with an entry
-`migrate`, followed by the entries of all workers' logs, merged by time. A fleet logs intents, and clocks differ, so
-replaying the merged entries may give another state than the real one. Where it does, entries `migrate` at the end
+The file is written under another name, and renamed after all of its objects have been compared. Its log begins with an
+entry `migrate`, followed by the entries of all workers' logs, merged by time. Workers log intents, and their clocks
+differ, so the merged entries may describe another state than the real one. If they do, entries `migrate` at the end
 record the real state.
 """
 
@@ -32,7 +32,7 @@ from strongroom.vault.migrate.move import OP, PAGE, Bars, MigrationOrigin, Moved
 
 _ROWS = 512
 _MARKS = 256
-"""Marks in one entry, far below what an entry can hold."""
+"""The most object states (marks) in one entry. An entry can hold far more."""
 
 
 class ToFile:
@@ -75,27 +75,30 @@ class ToFile:
     # The place.
 
     def _is_there(self) -> bool:
-        """Whether the target is this vault in its current state. Raises `VaultExists` if it is anything else."""
+        """Whether the target already is this vault in its current state.
+
+        Raises `VaultExists` if the target is anything else.
+        """
         try:
             found = create_open.identify(self._target)
         except VaultMissing:
             check_free(self._target)
             return False
         if found != self._origin.state.vault_id:
-            raise VaultExists(f"{self._target} holds another vault", hint="name another place")
+            raise VaultExists(f"{self._target} holds another vault", hint="name another place as the target")
         store = SqliteStore.open(str(self._target))
         try:
             if not self._is_first(store):
                 raise VaultExists(
                     "the target holds this vault in another state",
-                    hint="use it there, or move it away first",
+                    hint="use the vault at the target, or move it away first",
                 )
         finally:
             store.close()
         return True
 
     def _begun(self) -> SqliteStore:
-        """The draft: that of an earlier run, or a new one."""
+        """The unfinished vault file of an earlier run, or a new one."""
         try:
             store = SqliteStore.open(str(self._draft))
         except VaultMissing:
@@ -127,7 +130,7 @@ class ToFile:
     # The logs.
 
     def _rows(self) -> Iterator[bytes]:
-        """The entries of all logs by their times, each log's in its own order."""
+        """The entries of all logs, ordered by time. Entries of one log keep their order."""
         merged = heapq.merge(*map(self._log, self._logs.logs()), key=lambda one: one[:2])
         return (entry for _, _, entry in merged)
 
@@ -140,7 +143,7 @@ class ToFile:
     def _bundles(self, worker: str) -> Iterator[LogBundle]:
         for _, bundle in self._logs.bundles(worker):
             if bundle is None:
-                raise Tampered("a bundle of a log cannot be decoded")
+                raise Tampered("a bundle of log entries in the bucket cannot be decoded")
             yield bundle
 
     def _carry_logs(self, store: SqliteStore) -> None:
@@ -176,7 +179,7 @@ class ToFile:
             for one in page:
                 if _hash(store.get(one.name)) != _hash(one):
                     raise Tampered(
-                        "an object at the target differs from the source's",
+                        "an object at the target differs from the object at the source",
                         hint=f"remove {self._place}, and run migrate again",
                     )
             done += len(page)
@@ -191,7 +194,10 @@ class ToFile:
     # Reconciling the merged log with the real state.
 
     def _settle_accounts(self, store: SqliteStore) -> None:
-        """Record the real state of every owner for whom replaying the merged entries gives another one."""
+        """Record the real state of the objects in the log.
+
+        This is done for each owner of objects for whom the merged entries describe another state.
+        """
         expected, shelves = self._expected(store)
         actual = self._actual(store, shelves)
         for owner in sorted({*expected, *actual}):
@@ -201,7 +207,10 @@ class ToFile:
                 store.commit([one.encoded() for one in entries], [], self._time)
 
     def _expected(self, store: SqliteStore) -> tuple[Mapping[str, Mapping[str, Mark]], dict[str, str]]:
-        """The state that verification will derive from the log, and the shelf of every object in it."""
+        """The state of the objects according to the log, and the tag of the namespace of every object in it.
+
+        Verification will derive the same state.
+        """
         archived = store.get(ARCHIVED)
         found = Expected(0, {})
         if archived is not None and archived.body is not None:
@@ -241,7 +250,7 @@ class ToFile:
 
 
 def _deletes(store: SqliteStore, page: Sequence[Object]) -> Iterator[Effect]:
-    """Deletions for tombstones whose object is still in the store."""
+    """Effects that delete objects which are still in the store, but are tombstones in `page`."""
     for one in page:
         if one.body is None and (held := store.get(one.name)) is not None and held.body is not None:
             yield Delete(one.name, held.version)

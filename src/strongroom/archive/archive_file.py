@@ -1,6 +1,6 @@
-"""Archive files: by default encrypted with a passphrase and never overwriting a file; written completely or not at all.
+"""Archive files: by default encrypted with a passphrase. A file is written completely or not at all.
 
-An unencrypted archive is protected only by its mode, 0600.
+By default no existing file is overwritten. An unencrypted archive is protected only by its mode, 0600.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force: bool = False) -> int:
-    """Write an archive, unencrypted if `passphrase` is None. Returns the file's size."""
+    """Write an archive and return the file's size. If `passphrase` is None, the file is not encrypted."""
     if not force and path.exists():  # checked first, since deriving a key from the passphrase takes a second
         raise _there(path)
     data = pack(archive)
@@ -30,13 +30,13 @@ def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force
 
 
 def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
-    """Write a file of mode 0600 completely or not at all. It is durable on return."""
+    """Write a file of mode 0600 completely or not at all. The file is durable on return."""
     try:
         _write(path, data, force=force)
     except FileExistsError:
         raise _there(path) from None
     except OSError as error:
-        raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from None
+        raise StoreUnavailable(f"cannot write the file {path}: {error.strerror}") from None
 
 
 def _write(path: Path, data: bytes, *, force: bool) -> None:
@@ -51,7 +51,7 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
 
 
 def _there(path: Path) -> InvalidRequest:
-    return InvalidRequest(f"{path} already exists", hint="name another file, or move this one away first")
+    return InvalidRequest(f"the file {path} already exists", hint="name another file, or move that file away first")
 
 
 def read_archive(path: Path, passphrase: Callable[[], str]) -> Archive:
@@ -68,7 +68,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
     except FileNotFoundError:
         raise LineNotFound(f"there is no file {path}") from None
     except OSError as error:
-        raise StoreUnavailable(f"cannot read {path}: {error.strerror}") from None
+        raise StoreUnavailable(f"cannot read the file {path}: {error.strerror}") from None
     if len(data) > limit:
         raise BodyTooLarge(f"{path} has more than {limit} bytes, the most that is read")
     return data

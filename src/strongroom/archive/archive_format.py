@@ -1,7 +1,7 @@
 """The format of an archive: JSON Lines with a header, and an end record with counts and a hash (docs/spec/archive.md).
 
-Pure functions. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by
-the rules of a put.
+All functions are pure. `unpack` checks the whole archive before it returns any part: the hash, the counts, and each
+line by the rules of a put.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from strongroom.strict_json import check_unique_keys
 FORMAT = "strongroom-archive"
 VERSION = 1
 DETAILED = 2
-"""The version of an archive with a line that has tags, meta, an expiry or a turn. A reader of 1 refuses it by name."""
+"""The version of an archive in which a line has tags, meta, an expiry or a turn.
+
+A reader of version 1 refuses such an archive because of its version.
+"""
 
 ARCHIVE_LIMIT = 512 * 1024 * 1024
-"""The largest archive in bytes. It is held in memory, since all of it is checked before any of it is used."""
+"""The size of the largest archive in bytes.
+
+An archive is held in memory, since all of it is checked before any part is used.
+"""
 
 
 class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The format, and the vault, actor and time of the export. It is only shown: nothing is decided by it."""
+    """The header: the format, and the vault, actor and time of the export.
+
+    These are only shown to people: nothing is decided by them.
+    """
 
     format: str = FORMAT
     v: int = VERSION
@@ -49,7 +58,7 @@ class ArchivedLine(
 ):
     """One line with its original provenance. An imported line gets the importing cap's provenance instead.
 
-    The members with a default are in a record only if the line has them, and only in an archive of version 2.
+    The fields with a default are in a record only if the line has them, and only in an archive of version 2.
     """
 
     id: LineId
@@ -67,7 +76,7 @@ class ArchivedLine(
 
     @property
     def is_detailed(self) -> bool:
-        """Whether it has a member that version 1 has not."""
+        """Whether the line has a field that archives of version 1 do not have."""
         return bool(self.tags or self.meta or self.turn) or self.expires is not None
 
 
@@ -87,11 +96,11 @@ class _End(msgspec.Struct, tag="end", tag_field="record", frozen=True, forbid_un
 
 
 _Record = Header | ArchivedLine | ArchivedProfile | _End
-"""One line of the file."""
+"""One record: one line of the archive file."""
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """A decoded archive: lines ordered by id, then namespace; profiles by namespace."""
+    """A decoded archive. Lines are ordered by id and then namespace, profiles by namespace."""
 
     header: Header
     lines: tuple[ArchivedLine, ...]
@@ -106,7 +115,8 @@ _encode = msgspec.json.Encoder().encode
 def pack(archive: Archive) -> bytes:
     """Encode an archive. Raises `BodyTooLarge` above the limit.
 
-    Its version follows from its lines: without details it is 1, which every version of strongroom reads.
+    The version depends on the lines: an archive without details (tags, meta, expiry, turn) has version 1, which every
+    version of Strongroom reads.
     """
     lines = sorted(archive.lines, key=_place)
     profiles = sorted(archive.profiles, key=lambda one: one.namespace)
@@ -125,7 +135,8 @@ def _joined(records: Iterable[_Record]) -> bytes:
 def unpack(data: bytes) -> Archive:
     """Check a whole archive and decode it.
 
-    Raises `InvalidRequest` if it is not an archive or has a newer format, and `Tampered` if it was cut or edited.
+    Raises `InvalidRequest` if the bytes are not an archive or have a newer format, and `Tampered` if the archive was
+    cut or edited.
     """
     if len(data) > ARCHIVE_LIMIT:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes")
@@ -142,16 +153,21 @@ def unpack(data: bytes) -> Archive:
         _checked_profile(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedProfile)
     )
     if (len(lines), len(profiles)) != (end.lines, end.profiles) or records != [*lines, *profiles]:
-        raise Tampered("the archive's contents do not match the counts at its end", hint="use another copy of it")
+        raise Tampered(
+            "the archive's contents do not match the counts at its end", hint="use another copy of the archive"
+        )
     _check_order([_place(line) for line in lines])
     _check_order([(profile.namespace, "") for profile in profiles])
     return Archive(header, lines, profiles)
 
 
 def _header(data: bytes) -> Header:
-    """The first line. It is decoded before the rest, to tell a newer format from a damaged file."""
+    """Decode the header, which is the first line.
+
+    This is done before the rest is decoded, to tell a newer format from a damaged file.
+    """
     if not data.startswith(_START):
-        raise InvalidRequest("this is not a strongroom archive", hint="name a file that `strongroom export` wrote")
+        raise InvalidRequest("the file is not a strongroom archive", hint="name a file that `strongroom export` wrote")
     found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
     if not isinstance(found, Header):
         raise _damaged()
@@ -165,7 +181,7 @@ def _header(data: bytes) -> Header:
 
 
 def _check_header(header: Header) -> None:
-    """Check the fields of a header, because they are shown to people."""
+    """Check the fields of a header. They are shown to people, so they must be valid."""
     try:
         model.actor(header.actor)
         model.millis(model.moment(header.exported))
@@ -176,7 +192,7 @@ def _check_header(header: Header) -> None:
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """Split into the hashed part and the last line."""
+    """Split an archive into the part that its hash covers, and the last line."""
     if not data.endswith(b"\n"):
         raise _damaged()
     cut = data.rfind(b"\n", 0, len(data) - 1) + 1
@@ -189,14 +205,14 @@ def _record(text: bytes, number: int) -> _Record:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Tampered(
             "the archive was cut or edited" if not number else f"line {number} of the archive cannot be decoded",
-            hint="use another copy of it",
+            hint="use another copy of the archive",
         ) from None
     check_unique_keys(text)
     return found
 
 
 def _damaged() -> Tampered:
-    return Tampered("the archive was cut or edited", hint="use another copy of it")
+    return Tampered("the archive was cut or edited", hint="use another copy of the archive")
 
 
 def _checked(line: ArchivedLine, number: int, version: int) -> ArchivedLine:
@@ -219,7 +235,7 @@ def _checked(line: ArchivedLine, number: int, version: int) -> ArchivedLine:
 
 def _check_details(line: ArchivedLine, version: int) -> None:
     if version < DETAILED:
-        raise InvalidRequest(f"it has members that format {version} has not")
+        raise InvalidRequest(f"the line has fields that format {version} does not have")
     model.clean_tags(line.tags)
     model.clean_meta(line.meta or {})
     model.clean_field(line.turn, "a turn")
@@ -243,7 +259,7 @@ def _unfit(error: Exception, number: int) -> InvalidRequest:
 
 def _check_order(places: list[tuple[str, str]]) -> None:
     if any(one >= other for one, other in pairwise(places)):
-        raise Tampered("the archive's lines are out of order or repeated", hint="use another copy of it")
+        raise Tampered("the archive's lines are out of order or repeated", hint="use another copy of the archive")
 
 
 def _place(line: ArchivedLine) -> tuple[str, str]:

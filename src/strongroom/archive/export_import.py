@@ -1,8 +1,8 @@
 """Export lines from a memory and import them into one, only through `Memory`.
 
-The gate decides about every page and every batch, and the log names the lines. An import is idempotent: lines that are
-there are skipped, forgotten lines stay forgotten, and a batch is written completely or not at all. So an interrupted
-import can be run again.
+The gate decides about every page and every batch, and the log names the lines. An import is idempotent: lines that the
+vault has are skipped, forgotten lines stay forgotten, and a batch is written completely or not at all. So an
+interrupted import can be run again.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ Renamed = Mapping[str, str]
 
 
 class ImportResult(msgspec.Struct):
-    """What an import did. `conflicts` are lines whose id belongs to another line of the vault, which was kept."""
+    """The result of an import, as counts.
+
+    `conflicts` are archived lines whose id belongs to another line of the vault. The vault's line was kept.
+    """
 
     put: int = 0
     there: int = 0
     forgotten: int = 0
     expired: int = 0
-    """Lines that were skipped because their expiry has passed."""
+    """The number of lines that were skipped because their expiry has passed."""
     conflicts: list[tuple[Namespace, LineId]] = msgspec.field(default_factory=list)
     profiles_put: int = 0
     profiles_there: int = 0
     profile_conflicts: list[Namespace] = msgspec.field(default_factory=list)
     profiles_left: int = 0
-    """Profiles that were skipped because the cap does not allow writing them."""
+    """The number of profiles that were skipped because the cap does not allow writing profiles."""
 
     @property
     def whole(self) -> bool:
-        """Whether there were no conflicts."""
+        """Whether the import met no conflict."""
         return not self.conflicts and not self.profile_conflicts
 
 
@@ -60,9 +63,10 @@ def export_lines(
     profiles: bool = True,
     progress: Progress = _silent,
 ) -> Archive:
-    """Collect everything that the cap may list and get, `page` lines at a time (at most 20, and at most its `max_k`).
+    """Collect all lines that the cap may list and get, and all profiles.
 
-    `profiles` needs `snapshot`. Lines put or forgotten during the export may be included or not.
+    Lines are read `page` at a time: at most 20, and at most the cap's `max_k`. `profiles` needs the operation
+    `snapshot`. Lines put or forgotten during the export may be included or not.
     """
     known = list(_listed(memory, namespaces))
     if sum(info.size for info in known) > ARCHIVE_LIMIT:
@@ -90,7 +94,11 @@ def _listed(memory: Memory, namespaces: Collection[str] | None) -> Iterator[Line
 
 
 def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, list[LineId]]]:
-    """Group ids for gets: of one namespace, since ids are unique only within one, and as many as one get returns."""
+    """Group the ids of lines for gets.
+
+    Each group is of one namespace, since ids are unique only within a namespace. A group has at most as many lines as
+    one get returns.
+    """
     shelves: dict[Namespace, list[LineInfo]] = {}
     for info in known:
         shelves.setdefault(info.namespace, []).append(info)
@@ -107,7 +115,7 @@ def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, li
 
 
 def _got(memory: Memory, namespace: Namespace, ids: Sequence[LineId]) -> list[Hit]:
-    """The lines with these ids, without those forgotten since they were listed."""
+    """The lines with these ids. Lines that were forgotten since the listing are left out."""
     try:
         return memory.get(ids=ids, namespaces=[namespace])
     except LineNotFound:
@@ -135,7 +143,7 @@ def _archived(hit: Hit) -> ArchivedLine:
 
 
 def _profiles(memory: Memory, namespaces: Collection[str] | None) -> list[ArchivedProfile]:
-    """Every profile, with further snapshots for those that do not fit into one."""
+    """Every profile. Further snapshots are taken if the profiles do not fit into one."""
     found = memory.snapshot(namespaces=namespaces)
     profiles = list(found.profiles)
     for namespace in found.left_out:
@@ -161,9 +169,9 @@ def import_lines(
 ) -> ImportResult:
     """Put an archive's lines with their ids; `renamed` maps namespaces of the archive to those of the vault.
 
-    A namespace that the cap does not cover, and details in a vault whose format does not have them, are refused before
-    anything is written. If the vault has another line with the same id, or another profile, it keeps its own and the
-    result names it. Lines that have expired, at `now` or for the vault, are skipped. `profiles` needs `profile`.
+    Nothing is written if the cap does not cover a namespace, or if the vault's format has no details and a line has
+    some. If the vault has another line with the same id, or another profile, the vault's own is kept and the result
+    names it. Lines that have expired, at `now` or for the vault, are skipped. `profiles` needs the operation `profile`.
     """
     names = _checked_names(archive, renamed or {})
     outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
@@ -192,7 +200,7 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
     if unknown:
         raise InvalidRequest(
             f"the archive has no namespace {unknown[0]}",
-            hint=f"its namespaces are {', '.join(sorted(names)) or 'none'}",
+            hint=f"the archive's namespaces are {', '.join(sorted(names)) or 'none'}",
         )
     if len(names) > model.BATCH_LIMIT:
         raise InvalidRequest(f"the archive has more than {model.BATCH_LIMIT} namespaces")
@@ -201,9 +209,10 @@ def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namesp
 
 
 def _telling_first(lines: Sequence[ArchivedLine]) -> list[ArchivedLine]:
-    """The lines, with those in front for which all might be refused, so that a refusal comes before any write.
+    """Order the lines so that a refusal of all lines comes before any write.
 
-    These are one with details, which is the very first, one of each namespace, and those of two sessions.
+    In front are the lines for which all lines might be refused: first a line with details, then one line of each
+    namespace, and lines of two sessions.
     """
     detailed = next((line for line in lines if line.is_detailed), None)
     chosen: dict[tuple[str, str], ArchivedLine] = {} if detailed is None else {("details", ""): detailed}
@@ -246,7 +255,11 @@ def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
 
 
 def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> None:
-    """Put a batch. If a line conflicts or has expired for the vault, put each half, until that line is alone."""
+    """Put a batch of lines.
+
+    If a line conflicts or has expired for the vault, each half of the batch is put separately, until that line is
+    alone.
+    """
     try:
         receipts = memory.put_many(lines)
     except (LineConflict, InvalidRequest) as error:

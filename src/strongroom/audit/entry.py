@@ -1,4 +1,4 @@
-"""One log entry as canonical bytes. Pure."""
+"""The format of one log entry, as canonical bytes. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strongroom.model import LineId, LinkId, Millis
 from strongroom.store import ANY, Delete, Effect, Pending, PutNew, Runs, Swap, Version
 
 ENTRY_LIMIT = 65_535
-"""The largest entry that an entry bundle can hold."""
+"""The size in bytes of the largest entry that an entry bundle can hold."""
 
 
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
@@ -29,7 +29,11 @@ class Decision(StrEnum):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The new state of one object: its tag, the SHA-256 of its sealed bytes ("" = deleted), its shelf's tag."""
+    """The new state of one object.
+
+    `tag` is a keyed hash of the object's name. `digest` is the SHA-256 of its sealed bytes, or "" if it was deleted.
+    `shelf` is the tag of its namespace.
+    """
 
     tag: str
     digest: str
@@ -37,9 +41,9 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One decision. Field order is the canonical order; a field at its default is absent.
+    """One decision. Fields are in the canonical order; a field with its default value is left out.
 
-    `erased` names whose objects are all gone: those of the tagged actor, or those of the tagged shelves.
+    `erased` says whose objects are all gone: the objects of the tagged actor, or those of the tagged namespaces.
     """
 
     v: int
@@ -62,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def encoded(self) -> bytes:
         data = _encode(self)
         if len(data) > ENTRY_LIMIT:
-            raise ValueError("an entry is larger than a bundle can hold")
+            raise ValueError("the log entry for this request is larger than a bundle can hold")
         return data
 
 
@@ -74,12 +78,12 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 def pending(entries: Sequence[Entry], effects: Sequence[Effect] = (), since: Mapping[str, Version] = ANY) -> Pending:
-    """The commit that writes these entries to the log together with the effects that they describe."""
+    """A commit that writes these entries to the log, together with the effects that the entries describe."""
     return Pending([entry.encoded() for entry in entries], effects, entries[0].time, since)
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Read an entry strictly. One that does not re-encode to the same bytes is Tampered."""
+    """Decode an entry. Raises Tampered if the bytes are not exactly those that the entry encodes to."""
     try:
         entry = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -90,7 +94,7 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def done_entry(done: Runs, undone: Runs, time: Millis) -> Entry:
-    """An entry stating which entries of the same log were carried out (`done`), and which had no effect (`undone`)."""
+    """Make an entry that states which entries of the same log were carried out (`done`) or had no effect (`undone`)."""
     detail = " not ".join(",".join(f"{first}-{behind}" for first, behind in runs) for runs in (done, undone) if runs)
     if not done:
         detail = f"not {detail}"
@@ -98,14 +102,17 @@ def done_entry(done: Runs, undone: Runs, time: Millis) -> Entry:
 
 
 def done_runs(entry: Entry) -> tuple[Runs, Runs]:
-    """The runs that an entry states as done and as undone. Empty for an entry of any other op."""
+    """The ranges of numbers that an entry states as done and as undone.
+
+    Both are empty for an entry with any other op than `done`.
+    """
     if entry.op != DONE:
         return (), ()
     done, _, undone = f" {entry.detail}".partition(" not ")
     try:
         return _runs(done), _runs(undone)
     except ValueError:
-        raise Tampered("a log entry about finished operations cannot be decoded") from None
+        raise Tampered("a log entry that states finished operations cannot be decoded") from None
 
 
 def _runs(text: str) -> Runs:
@@ -114,17 +121,20 @@ def _runs(text: str) -> Runs:
 
 
 def digest(body: bytes) -> str:
-    """The SHA-256 of sealed bytes, in the encoding of entries."""
+    """The SHA-256 of sealed bytes, encoded as in entries."""
     return encode_hash(hashlib.sha256(body).digest())
 
 
 def encode_hash(hashed: bytes) -> str:
-    """A hash in the encoding of entries: base64url without padding."""
+    """A hash encoded as in entries: base64url without padding."""
     return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def marks(effects: Sequence[Effect], tags: Mapping[str, tuple[str, str]]) -> tuple[Mark, ...]:
-    """The new state of each object that the effects change. `tags`: object name -> its own tag, its shelf's tag."""
+    """The new state of each object that the effects change.
+
+    `tags` maps an object's name to its own tag and the tag of its namespace.
+    """
     found: list[Mark] = []
     for effect in effects:
         if isinstance(effect, _WRITING):

@@ -1,9 +1,9 @@
 """Verification of a vault with one log per worker: is each log sound, is none missing, do logs and store agree?
 
-Reads only. Each log is checked by itself (`log_walk`), then the objects (`stored_objects`) are compared with what all
-logs say together. What cannot be read is a finding, and the rest is still checked. Workers may write meanwhile, so a
-misfit is reported only after logs and object were read again. Entries that were begun and never stated as done are
-judged by `unfinished_entries`, once they are too old to be under way.
+Verification only reads. Each log is checked by itself (`log_walk`), and then the objects (`stored_objects`) are
+compared with the statements of all logs together. An object or entry that cannot be read is a finding, and the check
+continues. Workers may write meanwhile, so a mismatch is reported only after the logs and the object were read again.
+`unfinished_entries` judges entries that were begun and never stated as done, once they are too old to be under way.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from strongroom.store import CLOCK_LEEWAY, Store
 from strongroom.store.fleet_contract import FleetStore, LogBundle
 
 GIVEN_UP = "given_up"
-"""The reason shown for an entry that had no effect, as its worker stated later."""
+"""The reason shown for an entry of which its worker later stated that it had no effect."""
 _LOOKS = 5
-"""How often to look, at most, while others write and objects do not fit."""
+"""The most comparisons of objects with the logs, if they do not match while others write."""
 
 
 class Doubt(NamedTuple):
-    """A mismatch that a concurrent write may explain, so it is checked again. The object is given by name or tags."""
+    """A mismatch that a concurrent write may explain, so it is checked again.
+
+    The object is given by its name in the finding, or by its tags if it is missing.
+    """
 
     finding: Finding
     tags: Tags | None = None
@@ -62,15 +65,15 @@ class FleetVerifier:
         self._now = now
         self._seen_of = {worker: Sighting.parse(one.extensions) for worker, one in seen.items()}
         self._walk = self._new_walk()
-        """The latest reading of the logs."""
+        """The result of the latest reading of the logs."""
         self._open: list[ToldEntry] = []
-        """Entries not stated as done, as of the last reading of the logs."""
+        """The entries that were not stated as done at the last reading of the logs."""
         self.walked: dict[str, Walked] = {}
         self.sighted: dict[str, Sighting] = {}
-        """For each log, the sighting to store in its checkpoint."""
+        """For each log, the sighting to store in its checkpoint: which effects of unsettled entries were there."""
 
     def run(self, progress: Progress | None = None) -> VerificationReport:
-        """Verify everything. Mismatches are checked again before they are reported."""
+        """Verify the logs and all objects. Mismatches are checked again before they are reported."""
         told = progress or (lambda *_: None)
         # Objects before logs: the entry of every object seen here is already in a log that is read afterwards.
         objects = list(self._objects.read_all())
@@ -115,7 +118,7 @@ class FleetVerifier:
         return sum(one.edge.size for one in self.walked.values())
 
     def _root(self) -> str:
-        """One hash over the state of all logs."""
+        """A hash over the state of all logs."""
         total = hashlib.sha256()
         for worker, one in sorted(self.walked.items()):
             total.update(f"{worker} {one.edge.size} {one.edge.root().hex()}\n".encode())
@@ -136,7 +139,7 @@ class FleetVerifier:
         return said
 
     def _settle(self, objects: Sequence[SeenObject], said: Statements) -> list[Unsettled]:
-        """Judge the entries never stated as done, by the objects as they are now."""
+        """Judge the entries that were never stated as done, by the present state of the objects."""
         there = There({one.tags: one.digest for one in objects if one.tags is not None})
         found: list[Unsettled] = []
         self.sighted = {}
@@ -164,7 +167,7 @@ class FleetVerifier:
         return doubts
 
     def _read_again(self, doubts: Sequence[Doubt]) -> list[SeenObject]:
-        """The objects that did not fit, as they are now. Those that are gone are left out."""
+        """Read the objects that did not match again. Objects that are gone are left out."""
         names = sorted({one.finding.object for one in doubts if one.finding.object is not None})
         for scope in {self._store.scope(name) for name in names}:
             with suppress(Tampered):  # reported when it is read
@@ -174,7 +177,10 @@ class FleetVerifier:
         return [one for one in map(self._objects.read, names) if one is not None]
 
     def _present(self, doubts: Sequence[Doubt]) -> set[Tags]:
-        """The tags of all objects, if any are missing. Their names are unknown, so every name must be listed."""
+        """The tags of all objects in the store; empty if no object is missing.
+
+        The name of a missing object is unknown, so every name must be listed to find it.
+        """
         found: set[Tags] = set()
         for scope in self._objects.scopes() if any(one.tags is not None for one in doubts) else ():
             names = self._objects.names(scope, "")
@@ -199,7 +205,7 @@ class FleetVerifier:
 
 
 def _misfit(seen: SeenObject, tags: Tags, said: Statements) -> Finding:
-    """The finding for an object whose digest no log allows."""
+    """The finding for an object with a digest that no log allows."""
     if said.is_erased(tags[0]):
         return Finding(Flaw.OBJECT_REVIVED, "an object of an actor that was erased is back", object=seen.name)
     if not said.knows(*tags):
@@ -216,10 +222,10 @@ def _stray(place: str) -> Finding:
 
 
 def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
-    """The entries of a log with their numbers, without those that only state the outcome of others.
+    """The entries of a log with their numbers, without entries that only state the outcome of others.
 
-    An entry that was given up, because the vault or the memory had changed meanwhile, is shown as failed: its worker
-    decided anew.
+    A worker gives up an entry if the vault or the memory has changed meanwhile, and decides anew. An entry that was
+    given up is shown as failed.
     """
     entries = [(number, decode_entry(data)) for one in bundles for number, data in enumerate(one.entries, one.first)]
     undone = Covered((*run, number) for number, entry in entries for run in done_runs(entry)[1])
@@ -230,9 +236,9 @@ def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
 
 
 class Covered:
-    """A set of numbers given as runs, each stated by an entry.
+    """A set of numbers, given as ranges. Each range was stated by an entry.
 
-    Memory and time depend on the number of runs, not on their lengths.
+    Memory and time depend on the number of ranges, not on their lengths.
     """
 
     def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
@@ -245,7 +251,10 @@ class Covered:
             self._reach.append((behind, said_at) if reach <= first else (max(behind, reach), max(latest, said_at)))
 
     def at(self, number: int) -> int | None:
-        """The number of an entry that states it, or of a later one; None if no run covers the number."""
+        """The number of an entry that states this number as covered, or of a later such entry.
+
+        None if no range covers it.
+        """
         place = bisect_right(self._first, number)
         if not place or number >= self._reach[place - 1][0]:
             return None

@@ -1,8 +1,8 @@
 """The log of one vault: append, checkpoint, prove, archive.
 
-An entry is durable before plaintext leaves or a put is acknowledged (write-ahead); if it cannot be written, nothing is
-answered. The head carries a MAC at every commit, so that the tail between two signed checkpoints cannot be edited. The
-checkpoint last seen is kept outside the vault, beside the keys: that is what reveals a rollback.
+An entry is durable before plaintext leaves or a put is acknowledged (write-ahead). If the entry cannot be written, the
+caller gets no answer. Every commit renews a MAC over the log's head, so that entries after the last signed checkpoint
+cannot be edited. The last seen checkpoint is kept outside the vault, beside the keys, so that a roll-back shows.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _SUBTREE = merkle_log.TILE_WIDTH
 
 
 def certified_part(vault_id: str, worker: str, public: bytes) -> bytes:
-    """The bytes that the vault signs to certify the log key of a worker."""
+    """The bytes that the vault signs to certify the public key of a worker's log."""
     return context("strongroom/worker/v1", vault_id, worker, public)
 
 
 class VaultMac(merkle_log.EdgeMac):
     """Authenticates the log's head with the vault's tag key, and certifies workers' keys with the log's key.
 
-    A store signs each head with it: `sign` is below the store, so that no commit calls up into this package.
+    A store calls `sign` for each new head. `sign` is inherited from a lower layer, so that no commit calls up into this
+    package.
     """
 
     def __init__(self, vault_id: str, tag_key: bytes, log_seed: bytes) -> None:
@@ -53,7 +54,7 @@ class VaultMac(merkle_log.EdgeMac):
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
             raise Tampered(
                 "the log's head was not written by this vault",
-                hint="keep the files as they are; strongroom.verify(path) names what is wrong",
+                hint="keep the files as they are and run strongroom.verify(path), which lists every fault",
             )
 
 
@@ -64,7 +65,7 @@ class Witness:
         self.path = path
 
     def read(self) -> str | None:
-        """The signed checkpoint, or None if none was ever stored. KeyUnavailable if the file cannot be read."""
+        """The signed checkpoint; None if no checkpoint was ever stored. KeyUnavailable if the file cannot be read."""
         try:
             return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -72,30 +73,30 @@ class Witness:
         except (OSError, UnicodeDecodeError) as error:
             raise KeyUnavailable(
                 f"cannot read the last seen checkpoint {self.path}: {_why(error)}",
-                hint="restore the file from a copy, or move it away to go on without a checkpoint to compare with",
+                hint="restore the file from a copy, or move it away to continue without an earlier checkpoint",
             ) from None
 
     def age(self) -> float | None:
-        """Seconds since it was last written; None if it never was."""
+        """Seconds since the checkpoint was last stored; None if no checkpoint was ever stored."""
         try:
             return max(time.time() - self.path.stat().st_mtime, 0.0)
         except OSError:
             return None
 
     def keep(self, note: str) -> None:
-        """Replace the last seen checkpoint. The caller has verified that `note` continues it."""
+        """Replace the last seen checkpoint. The caller has verified that `note` continues that checkpoint."""
         try:
             make_directory(self.path.parent)
             write_file(self.path, note.encode(), new=False)
         except OSError as error:
             raise KeyUnavailable(
                 f"cannot write the checkpoint {self.path}: {error.strerror}",
-                hint="free space on its disk, or allow this user to write there",
+                hint="free space on the disk of that file, or allow this user to write the file",
             ) from None
 
 
 class AuditLog:
-    """Appends to the store's log, and signs and proves its state."""
+    """Appends entries to the store's log, signs checkpoints of the log, and proves entries."""
 
     def __init__(self, store: Store, vault_id: str, log_seed: bytes, mac: VaultMac) -> None:
         self._store = store
@@ -106,11 +107,11 @@ class AuditLog:
 
     @property
     def verifier_key(self) -> str:
-        """The log's public key in the format that note tools take."""
+        """The log's public key in the format that tools for signed notes read."""
         return merkle_log.verifier_key(self.origin, self.public_key)
 
     def append(self, entries: Sequence[Entry], effects: Sequence[Effect] = (), *, accept_clock: bool = False) -> Commit:
-        """Commit decisions and their effects together, durably. Raises what `Store.commit` does."""
+        """Commit decisions and their effects together, durably. Raises the same errors as `Store.commit`."""
         encoded = [entry.encoded() for entry in entries]
         return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
 
@@ -118,49 +119,53 @@ class AuditLog:
         return self._store.head().size
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries with their index. None for an entry that has been archived."""
+        """Entries with their index. An archived entry is None."""
         size = self.size()
         for number, _, data in self._store.entries(max(start, 0), size if stop is None else min(stop, size)):
             yield number, None if data is None else decode_entry(data)
 
     def origin_of(self, worker: str) -> str:
-        """The origin of a log in its checkpoints: the vault's, with the worker's name if each worker has a log."""
+        """The origin of a log, which names the log in its checkpoints.
+
+        The origin is that of the vault; if each worker has a log, the worker's name follows.
+        """
         return f"{self.origin}/{worker}" if worker else self.origin
 
     @property
     def worker(self) -> str:
-        """The worker whose log this process writes; empty if all write one log."""
+        """The worker whose log this process writes. Empty if all processes write one log."""
         return self._store.worker if isinstance(self._store, FleetStore) else ""
 
     def checkpoint(self) -> str:
-        """A signed checkpoint of the log as it is now."""
+        """Return a signed checkpoint of the log as it is now."""
         return self._sign(self._store.head())
 
     def open_checkpoint(self, note: str, worker: str | None = None) -> merkle_log.Checkpoint:
-        """Check a signed checkpoint of this log, or of another worker's. Tampered if it is not.
+        """Check a signed checkpoint of this log, or of the log of `worker`, and return it.
 
-        A named worker's may have extension lines: what was seen of its unsettled entries.
+        Raises Tampered if it is not valid. A worker's checkpoint may have extension lines, which say how far unsettled
+        entries were seen to be carried out.
         """
         origin = self.origin_of(self.worker if worker is None else worker)
         return merkle_log.open_checkpoint(note, origin, self.public_key, extended=bool(worker))
 
     def prove(self, index: int) -> str:
-        """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
+        """Return a proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
         note = self.checkpoint()
         size = self.open_checkpoint(note).size
         if not 0 <= index < size:
-            raise InvalidRequest(f"there is no such entry: the log has entries 0 to {size - 1}")
+            raise InvalidRequest(f"there is no entry {index}: the log has entries 0 to {size - 1}")
         return merkle_log.Proof(index, tuple(merkle_log.inclusion_proof(self.read_range, index, size)), note).text()
 
     def consistency(self, old: int, new: int) -> list[bytes]:
-        """The proof that the log of `new` entries continues the log of `old`."""
+        """Return a proof that the log with `new` entries continues the log with `old` entries."""
         return merkle_log.consistency_proof(self.read_range, old, new)
 
     def read_range(self, low: int, high: int) -> bytes:
-        """The tree hash of the leaves from `low` up to, not including, `high`."""
+        """The tree hash of the leaves from `low` up to, but not including, `high`."""
         leaves = [leaf for _, leaf, _ in self._store.entries(low, high)]
         if len(leaves) != high - low:
-            raise Tampered("the log has lost entries", hint="vault.audit.verify() names what is wrong")
+            raise Tampered("the log has lost entries", hint="run vault.audit.verify(), which lists every fault")
         return merkle_log.tree_hash(leaves)
 
     def export(self, directory: Path) -> int:
@@ -203,7 +208,7 @@ def _why(error: OSError | UnicodeDecodeError) -> str:
 
 
 def bundle_path(directory: Path, number: int) -> Path:
-    """The path of a whole entry bundle in an exported log."""
+    """The path of a full entry bundle in an exported log."""
     return directory / "tile" / "entries" / merkle_log.tile_path(number)
 
 

@@ -1,7 +1,7 @@
 """The check of one worker's log by itself, bundle by bundle.
 
-Checked are its numbers, its tree, its signatures, the vault's certificate of its key, and whether it continues what was
-seen of it. What is wrong is a finding, and the walk goes on behind it.
+Numbers, tree and signatures of the log are checked, and the vault's certificate of its key. The log must also continue
+its last seen checkpoint. Each fault is a finding, and the check continues after it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from strongroom.store.fleet_contract import FleetStore, LogBundle, Member
 
 @dataclass(slots=True)
 class Walked:
-    """One log, as far as it was read."""
+    """One worker's log, as far as it was read."""
 
     worker: str
     edge: merkle_log.Range = field(default_factory=merkle_log.Range)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
-    """The time of its latest entry."""
+    """The time of the latest entry read."""
 
     @property
     def checkpoint(self) -> tuple[int, bytes]:
@@ -37,7 +37,7 @@ class Walked:
 
 
 class LogWalk:
-    """Walks the logs of one vault, each by itself, and gathers what is wrong with them."""
+    """Checks the logs of one vault, each by itself, and collects the findings."""
 
     def __init__(
         self, logs: FleetStore, vault_id: str, public_key: bytes, seen: Mapping[str, merkle_log.Checkpoint]
@@ -88,7 +88,7 @@ class LogWalk:
         return found
 
     def _certified(self, worker: str, member: Member) -> bytes | None:
-        """A worker's key, if the vault's certificate for it is valid."""
+        """A worker's public key if the vault's certificate for it is valid, and otherwise None."""
         try:
             key = Ed25519PublicKey.from_public_bytes(self._public)
             key.verify(member.certificate, certified_part(self._vault, worker, member.public))
@@ -130,7 +130,7 @@ class LogWalk:
             self._find(Flaw.LOG_ROLLED_BACK, message)
 
     def decoded(self, walked: Walked) -> Iterator[tuple[int, Entry]]:
-        """The entries of a log that can be read, with their numbers."""
+        """The entries of a log that can be decoded, with their numbers. Others become findings."""
         for number, data in walked.entries:
             try:
                 entry = decode_entry(data)
@@ -145,7 +145,7 @@ class LogWalk:
 
 
 def _edge(bundle: LogBundle) -> merkle_log.Range | None:
-    """The tree's edge in a bundle, or None if it does not fit its size."""
+    """The right edge of the tree as a bundle gives it. None if the edge does not fit the bundle's size."""
     try:
         return merkle_log.Range.of(bundle.size, bundle.peaks)
     except Tampered:

@@ -1,10 +1,10 @@
 """The history of a store's objects according to several logs. Pure.
 
-One worker's entries are in the order in which it began them: it wrote an entry only after checking the conditions of
-the earlier ones. Entries of different workers are ordered by their times alone, and clocks differ: statements within
-CLOCK_LEEWAY of each other count as simultaneous, and any of them may be the current one. An entry that its worker never
-stated as done may or may not have been carried out. It allows its effect and demands nothing, until its effect has been
-seen.
+The entries of one worker are in the order in which it began them: it wrote an entry only after checking the conditions
+of the earlier ones. Entries of different workers are ordered only by their times, and clocks differ. So statements
+within CLOCK_LEEWAY of each other count as simultaneous, and any of them may be the current one. If a worker never
+stated an entry as done, the entry may or may not have been carried out. Until its effect has been seen, the effect is
+allowed but not required.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from strongroom.audit.entry import Decision, Entry, Mark
 from strongroom.store import CLOCK_LEEWAY
 
 VAULT = "vault"
-"""The shelf mark of objects that belong to the vault and not to an actor."""
+"""The `shelf` of objects that belong to the vault itself and not to an actor."""
 RESTATED = "migrate"
-"""The op of entries that restate an owner's objects, replacing everything its log said before."""
+"""The op of entries that state anew which objects an owner has. They replace all earlier statements of the log."""
 _NEVER = -1 << 62
 
 
 class There:
-    """The objects in a store: digests by owner's and object's tag, "" for a tombstone."""
+    """The objects in a store.
+
+    They are digests by two tags, the owner's and the object's. The digest of a tombstone is "".
+    """
 
     def __init__(self, digests: Mapping[tuple[str, str], str]) -> None:
         self._digests = digests
@@ -35,10 +38,10 @@ class There:
 
 
 class ToldEntry(NamedTuple):
-    """An entry with its place in the logs, and what is known about its execution.
+    """An entry with its worker and number, and whether it is known to have been carried out.
 
-    `said_at` is the number of the `done` entry that states it, None if there is none. `seen` are the parts whose effect
-    was seen without a `done`: a part is the index of a mark, and the last part is the erasure.
+    `said_at` is the number of the `done` entry that states this entry, or None. A part of an entry is one of its object
+    states, by index; the last part is its erasure. `seen` holds the parts whose effect was seen without a `done`.
     """
 
     worker: str
@@ -56,7 +59,10 @@ class ToldEntry(NamedTuple):
 
 
 class ObjectStatement(NamedTuple):
-    """One entry's statement of an object's digest ("" = deleted) and shelf. `is_sure`: it was certainly carried out."""
+    """What one entry states about an object: its digest ("" = deleted) and the tag of its namespace.
+
+    `is_sure` is true if the entry was certainly carried out.
+    """
 
     time: int
     digest: str
@@ -68,7 +74,11 @@ class ObjectStatement(NamedTuple):
 
 @dataclass(slots=True)
 class _Emptied:
-    """One worker's erasures of one namespace: the latest certain one, its `done`, and the latest begun one."""
+    """One worker's erasures of one namespace.
+
+    Held are the time, the number and the `done` entry of the latest certain erasure, and the time of the latest erasure
+    that was only begun.
+    """
 
     sure: int = _NEVER
     number: int = -1
@@ -85,29 +95,35 @@ class _Emptied:
         self.said_at = max(self.said_at, 1 << 62 if told.said_at is None else told.said_at)
 
     def may_follow(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one of the erasures may have come after a statement. `own`: the same worker logged both."""
+        """Whether one of the erasures may have come after a statement.
+
+        `own` is true if the worker of these erasures also made the statement.
+        """
         is_over = own and self.said_at < said.number
         return said.time <= max(self.perhaps, _NEVER if is_over else self.sure) + CLOCK_LEEWAY
 
     def follows(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one of the erasures certainly came after a statement. `own` is as in `may_follow`."""
+        """Whether one of the erasures certainly came after a statement.
+
+        `own` is true if the worker of these erasures also made the statement.
+        """
         return said.time < self.sure - CLOCK_LEEWAY or (own and said.number < self.number)
 
 
 class Statements:
-    """The statements of all logs, by the owner's tag and the object's."""
+    """The statements of all logs about objects, by the tags of the owner and of the object."""
 
     def __init__(self) -> None:
         self._said: dict[str, dict[str, list[ObjectStatement]]] = {}
         self._erased: set[str] = set()
         """Actors that were certainly erased. A later actor of the same name has other keys, and so another tag."""
         self._perhaps_erased: set[str] = set()
-        """Actors whose erasure was begun: either all of their objects are gone, or none."""
+        """Actors whose erasure was begun but is not certain. Either all of their objects are gone, or none."""
         self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}
-        """The erasures of a namespace, by its owner's tag and its own, and then by worker."""
+        """The erasures of each namespace, by the tags of its owner and of the namespace, and by worker."""
 
     def take(self, told: ToldEntry) -> None:
-        """Add an entry of any log."""
+        """Add the statements of an entry, from any log."""
         entry = told.entry
         if entry.decision != Decision.ALLOW:
             return
@@ -125,7 +141,10 @@ class Statements:
             self._said.setdefault(owner_of(entry, mark), {}).setdefault(mark.tag, []).append(said)
 
     def _take_erasure(self, entry: Entry) -> None:
-        """Record that an actor is erased; or, in a migrated log, that its objects are restated."""
+        """Record that an actor is erased.
+
+        An entry of a migration instead states anew which objects the actor has.
+        """
         if entry.op == RESTATED:
             self._said.pop(entry.actor, None)  # workers' logs are taken later: they began after the migration
         else:
@@ -135,11 +154,11 @@ class Statements:
         return tag in self._said.get(owner, {})
 
     def is_erased(self, owner: str) -> bool:
-        """Whether an owner was erased, so that no object of it may exist."""
+        """Whether an owner was erased, so that none of its objects may exist."""
         return owner in self._erased
 
     def allowed(self, owner: str, tag: str) -> set[str]:
-        """The digests that an object may have; "" stands for a tombstone."""
+        """The digests that an object may have. The digest of a tombstone is ""."""
         if owner in self._erased:
             return set()
         said = [one for one in self._about(owner, tag) if not self._is_before_emptying(owner, one)]
@@ -176,9 +195,9 @@ class Statements:
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 
     def demanded(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Every object that must exist, by its owner's tag and its own.
+        """Every object that must exist, by the tags of its owner and of the object.
 
-        `owners` are those with any object in the store.
+        `owners` are the owners that have any object in the store.
         """
         gone = self._perhaps_erased.difference(owners)
         for owner, held in self._said.items():
@@ -187,9 +206,9 @@ class Statements:
     # Whether an entry was carried out.
 
     def is_effective(self, told: ToldEntry, part: int, there: There) -> bool:
-        """Whether the store is in the state that one part of an entry left, or that a later entry left.
+        """Whether the store shows the effect of one part of an entry, or of a later entry.
 
-        A store that passes this also passes when the part then counts as certainly carried out.
+        If so, the store still passes this check when the part then counts as certainly carried out.
         """
         entry = told.entry
         if part < len(entry.objects):
@@ -215,25 +234,25 @@ class Statements:
         return any(one.digest == digest and _may_follow(one, told) for one in about)
 
     def _touched(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """The tags of the objects that an erasure covers."""
+        """The tags of the objects that an entry erases, each with its owner's tag."""
         for tag, about in self._said.get(entry.actor, {}).items():
             if entry.erased == "actor" or any(one.shelf in entry.namespaces for one in about):
                 yield entry.actor, tag
 
     def _is_newer(self, owner: str, tag: str, told: ToldEntry, digest: str) -> bool:
-        """Whether the object in the store may have come after an erasure."""
+        """Whether the object in the store may have been written after an erasure."""
         if told.entry.erased == "actor":
             return False
         return any(one.digest == digest and _may_follow(one, told) for one in self._about(owner, tag))
 
 
 def owner_of(entry: Entry, mark: Mark) -> str:
-    """The tag of the actor that a mark's object belongs to; "" for the vault's own."""
+    """The tag of the actor that owns the object of a mark (one object's state); "" if the vault owns it."""
     return "" if mark.shelf == VAULT else entry.actor
 
 
 def _newest(sure: Iterable[ObjectStatement]) -> dict[str, int]:
-    """The number of each worker's newest statement."""
+    """For each worker, the number of its newest statement."""
     newest: dict[str, int] = {}
     for one in sure:
         newest[one.worker] = max(one.number, newest.get(one.worker, one.number))

@@ -1,6 +1,6 @@
 """The objects of a store as verification sees them: each by its digest and its tags, never by its content.
 
-An object that does not read is part of the answer, with the reason; the rest is still read.
+If an object cannot be read, it is listed with the reason, and reading continues.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from strongroom.store.fleet_contract import FleetStore
 
 _PAGE = 1000
 _AT_ONCE = 16
-"""How many parts of the store are read side by side."""
+"""The number of parts of the store that are refreshed concurrently."""
 Tags = tuple[str, str]
 
 
 class SeenObject(NamedTuple):
-    """An object as it was read: its digest ("" for a tombstone) and its tags. `why` says why it has no tags."""
+    """An object as it was read: its digest ("" for a tombstone) and its tags.
+
+    If `tags` is None, `why` says why.
+    """
 
     name: str
     digest: str
@@ -41,7 +44,7 @@ class StoredObjects:
         self._tag_of = tag_of
 
     def read_all(self) -> Iterator[SeenObject]:
-        """Every object, part by part."""
+        """Every object of the store, one part after another."""
         for scope in self.scopes():
             last, found = self._page(scope, "")
             while last:
@@ -49,7 +52,7 @@ class StoredObjects:
                 last, found = self._page(scope, last)
 
     def scopes(self) -> Iterator[str]:
-        """The names of every part of the store, refreshed first, some of them side by side."""
+        """The names of all parts of the store. Each part is refreshed first, several of them concurrently."""
         scopes = self._logs.scopes()
         while portion := list(islice(scopes, _AT_ONCE)):
             try:
@@ -61,7 +64,10 @@ class StoredObjects:
             yield from portion
 
     def _page(self, scope: str, after: str) -> tuple[str, list[SeenObject]]:
-        """One page of a part, and its last name. If the page cannot be read, its objects are read one by one."""
+        """One page of objects in a part, with the last name on the page.
+
+        If the page cannot be read as a whole, its objects are read one by one.
+        """
         try:
             page = self._store.list(scope, after, _PAGE)
         except Tampered:
@@ -70,14 +76,17 @@ class StoredObjects:
         return page[-1].name if page else "", list(map(self._tagged, page))
 
     def names(self, scope: str, after: str) -> list[str]:
-        """A page of names. If it cannot be read, only the name of the actor's keys: reading those reports the flaw."""
+        """One page of names in a part.
+
+        If the page cannot be read, it holds only the name of the actor's keys. Reading these reports the flaw.
+        """
         try:
             return [one.name for one in self._store.names(scope, after, _PAGE)]
         except Tampered:
             return [f"{scope}keys"] if not after else []
 
     def read(self, name: str) -> SeenObject | None:
-        """One object, or None if it is not there."""
+        """One object, or None if it does not exist."""
         try:
             found = self._store.get(name)
         except Tampered as error:
@@ -91,7 +100,7 @@ class StoredObjects:
         return SeenObject(thing.name, digest, tags, why)
 
     def tags(self, name: str) -> Tags | None:
-        """The tags of a name; None if its actor's keys do not open."""
+        """The tags for an object's name. None if the keys of its actor do not open."""
         try:
             return self._tag_of(name)
         except (Tampered, KeyUnavailable):

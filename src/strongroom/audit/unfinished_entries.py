@@ -1,9 +1,10 @@
 """Entries of a fleet that were begun and never stated as done, and how much of each is in the store. Pure.
 
-A worker states `done` before it acknowledges, or within moments. If it was killed or failed before that, nobody knows
-whether it had acknowledged, nor whether a missing effect was never made or has been undone. The first verification that
-finds such an entry settles it: effects that are there are demanded from then on, and missing ones are reported once.
-The sighting is kept in the extension lines of the log's checkpoint.
+A worker states an entry as `done` before it answers its caller, or a moment later. If the worker was killed or failed
+before that, two things are unknown: whether it had answered, and whether a missing effect was never made or was undone
+later. The first verification that finds such an entry settles it. Effects that are in the store are required from then
+on, and missing effects are reported once. What was found is called a sighting, and is kept in the extension lines of
+the log's checkpoint.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from strongroom.audit.object_history import Statements, There, ToldEntry
 from strongroom.errors import Tampered
 
 IS_OVER = 60_000
-"""A commit is over this many ms after its entry: done, given up, or its worker is dead or cut off."""
+"""Milliseconds after which the commit of an entry is over.
+
+By then it is done or given up, or its worker is dead or cut off.
+"""
 
 Part = tuple[int, int]
-"""An entry's number, and a part of it: the index of a mark, or, after the last mark, its erasure."""
+"""A part of an entry: the entry's number, and the index of an object state in it. The erasure has the last index."""
 
 
 class EntryState(StrEnum):
-    """How much of an entry's effect is in the store. Objects that a later entry changed count as present."""
+    """How much of an entry's effect is in the store. An object that a later entry changed counts as present."""
 
     THERE = "there"
     PARTLY = "partly"
@@ -34,7 +38,10 @@ class EntryState(StrEnum):
 
 
 class Unsettled(msgspec.Struct, frozen=True):
-    """An entry that was begun and never stated as done. `is_known`: an earlier verification has reported it."""
+    """An entry that was begun and never stated as done.
+
+    `is_known` is true if an earlier verification has reported the entry.
+    """
 
     worker: str
     entry: int
@@ -45,26 +52,29 @@ class Unsettled(msgspec.Struct, frozen=True):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the entry's effect may have been acknowledged and then undone without this having been reported."""
+        """Whether the entry's effect may have been acknowledged and then undone, and this was not reported before."""
         return self.state != EntryState.THERE and not self.is_known
 
 
 class Sighting(NamedTuple):
-    """The parts seen of one log's unsettled entries, and those missing."""
+    """The parts of one log's unsettled entries whose effect is in the store, and the parts whose effect is missing."""
 
     there: frozenset[Part] = frozenset()
     missing: frozenset[Part] = frozenset()
 
     @classmethod
     def parse(cls, lines: Sequence[str]) -> Sighting:
-        """Read the extension lines of a checkpoint. Tampered if they are not exactly as `lines` writes them."""
+        """Read the extension lines of a checkpoint.
+
+        Raises Tampered if the lines are not exactly as `lines` writes them.
+        """
         found = dict(line.partition(" ")[::2] for line in lines)
         try:
             read = cls(_parts(found.get("there", "")), _parts(found.get("missing", "")))
         except ValueError:
             read = cls()
         if read.lines != tuple(lines):
-            raise Tampered("a checkpoint is malformed")
+            raise Tampered("the last seen checkpoint of a worker's log is malformed")
         return read
 
     @property
@@ -73,7 +83,7 @@ class Sighting(NamedTuple):
         return tuple(f"{name} {_written(parts)}" for name, parts in named if parts)
 
     def seen(self, number: int) -> frozenset[int]:
-        """The parts of an entry that were there."""
+        """The parts of an entry whose effect was in the store."""
         return frozenset(part for entry, part in self.there if entry == number)
 
 
@@ -87,14 +97,17 @@ def _written(parts: Iterable[Part]) -> str:
 
 
 def is_open(told: ToldEntry) -> bool:
-    """Whether an entry that changes something was never stated as done."""
+    """Whether an entry is unsettled: it changes something and was never stated as done."""
     return told.said_at is None and told.entry.decision == Decision.ALLOW and bool(told.parts)
 
 
 def judge(
     begun: Iterable[ToldEntry], seen: Sighting, said: Statements, store: There
 ) -> tuple[list[Unsettled], Sighting]:
-    """The unsettled entries of one log with their states, and the sighting to store for them."""
+    """Judge the unsettled entries of one log.
+
+    Returns the entries with their states, and the sighting to store for them.
+    """
     there: set[Part] = set()
     missing: set[Part] = set()
     told: list[Unsettled] = []

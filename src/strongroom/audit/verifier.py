@@ -1,8 +1,9 @@
-"""Verification: is the log sound, does it continue what was seen before, and do log and store agree?
+"""Verification: is the log sound, does it continue its last seen checkpoint, and do log and store agree?
 
-Works offline on any copy of the vault, given its keys. Every flaw has a name, and all of them are reported. The report
-is `ok` only if there was a checkpoint to compare with, because an older copy of the vault is as sound as the newest.
-Anyone who holds the keys *and* the files could still have rewritten what came after the last checkpoint kept elsewhere.
+Works offline on any copy of the vault, given its keys. Every flaw has a name, and all flaws are reported. The report is
+`ok` only if there was a checkpoint to compare with, because an older copy of the vault is as sound as the newest.
+Anyone who holds the keys *and* the files could still have rewritten the entries after the last checkpoint that was kept
+elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
 Progress = Callable[[int, int], None]
-"""Called with the amount done and the total."""
+"""A progress callback. It is called with the amount done and the total."""
 
 
 class Flaw(StrEnum):
@@ -52,7 +53,7 @@ class Flaw(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One flaw, with its place in the log (an entry's index) or in the store (an object's name)."""
+    """One flaw. Its place is an entry of the log (its index), or an object of the store (its name)."""
 
     flaw: Flaw
     message: str
@@ -63,9 +64,10 @@ class Finding(msgspec.Struct, frozen=True):
 class VerificationReport(msgspec.Struct, frozen=True):
     """The extent and the findings of a verification.
 
-    `seen_before` is how many entries the checkpoint last seen covers; None if there was no usable one, so that a
-    roll-back cannot be ruled out. `unsettled` are entries of a fleet that were begun and never stated as done; `recent`
-    counts those that are too young to be judged. `notes` are not flaws, but should be attended to.
+    `seen_before` is the number of entries that the last seen checkpoint covers. If there was no usable checkpoint, it
+    is None, and a roll-back cannot be ruled out. `unsettled` are entries of workers that were begun and never stated as
+    done. `recent` is the number of such entries that are too young to be judged. `notes` are no flaws, but the owner
+    should act on them.
     """
 
     size: int
@@ -80,37 +82,40 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong, the log continues what was last seen, and nothing acknowledged may be lost."""
+        """True if log and store have no flaw, and the log continues its last seen checkpoint.
+
+        Also, no unsettled entry may hide the loss of an acknowledged write.
+        """
         return self.is_sound and self.seen_before is not None and not self.doubtful
 
     @property
     def is_sound(self) -> bool:
-        """True if log and store show no flaw. An older copy of the vault shows none either."""
+        """True if log and store show no flaw. An older copy of the vault shows no flaw either."""
         return not self.findings
 
     @property
     def doubtful(self) -> tuple[Unsettled, ...]:
-        """Unsettled entries whose effect is missing, reported for the first time."""
+        """Unsettled entries whose effect is missing, and which no earlier verification has reported."""
         return tuple(one for one in self.unsettled if one.is_doubtful)
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> VerificationReport:
-        """The same report with other flaws first."""
+        """A copy of the report with these flaws added in front."""
         found = [Finding(flaw, message) for flaw, message in more]
         return msgspec.structs.replace(self, findings=(*found, *self.findings))
 
 
 class Expected(msgspec.Struct, dict=True):
-    """The objects that the store must hold according to the log: for each owner's tag, the last mark of each object."""
+    """The objects that the store must hold according to the log: by owner's tag, the last state of each object."""
 
     size: int = 0
     owners: dict[str, dict[str, Mark]] = {}
 
     def __post_init__(self) -> None:
         self._by_shelf: dict[str, dict[str, set[str]]] = {}
-        """Tags by shelf, for the owners of which a namespace was erased. An index: not encoded."""
+        """An index of tags by namespace, for owners with an erased namespace. It is not encoded."""
 
     def apply(self, entry: Entry) -> None:
-        """Add one entry. If it erases, its marks come after the erasure."""
+        """Add one entry. If the entry erases, the erasure comes before its object states."""
         if entry.decision != Decision.ALLOW:
             return
         if entry.erased == "actor":
@@ -125,10 +130,10 @@ class Expected(msgspec.Struct, dict=True):
                 self._by_shelf[owner].setdefault(mark.shelf, set()).add(mark.tag)
 
     def _empty(self, owner: str, shelves: Sequence[str]) -> None:
-        """Remove the objects on some shelves.
+        """Remove the objects of some namespaces.
 
-        The owner is indexed by shelf at its first erasure: one small namespace may be erased over and over beside a
-        large one, which must not be scanned each time.
+        The owner's objects are indexed by namespace at its first erasure. Otherwise a small namespace that is erased
+        again and again would each time need a scan of a large one beside it.
         """
         held = self.owners.setdefault(owner, {})
         if owner not in self._by_shelf:
@@ -144,11 +149,17 @@ class Expected(msgspec.Struct, dict=True):
 
 
 TagOf = Callable[[str], tuple[str, str]]
-"""Maps an object's name to (its owner's tag, its own tag). Raises Tampered if the owner's keys do not open."""
+"""Maps an object's name to two tags: the owner's and the object's.
+
+Raises Tampered if the owner's keys do not open.
+"""
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """An object as it was listed: the hash of its body (None: a tombstone) and its tags (None: unreadable keys)."""
+    """An object as it was listed: the hash of its body, and its tags.
+
+    The hash of a tombstone is None. The tags are None if the actor's keys cannot be read.
+    """
 
     name: str
     body: bytes | None
@@ -156,11 +167,11 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 _DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.-]+(?:/[a-z0-9.-]+)?")
-"""The names of objects that may exist without a log entry. No other name is excused."""
+"""The names of objects that may exist without a log entry. Any other object must be in the log."""
 
 _OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
 _LOOKS = 5
-"""How many times to compare again, at most, if others write meanwhile and objects do not match the log."""
+"""The most comparisons of objects with the log, if they do not match while others write."""
 
 
 class Verifier:
@@ -187,7 +198,10 @@ class Verifier:
     def run(
         self, witness: Witness, archive: Path | None = None, progress: Progress | None = None
     ) -> VerificationReport:
-        """Verify everything. If objects do not fit while others write, look again before reporting."""
+        """Verify the log and all objects.
+
+        If objects do not match while others write, the comparison is repeated before anything is reported.
+        """
         for _ in range(_LOOKS):
             self._findings = []
             before = self._newest()
@@ -222,7 +236,10 @@ class Verifier:
             self._catch_up()
 
     def _newest(self) -> Version:
-        """The latest change, from the objects themselves: the head's version is not authenticated."""
+        """The number of the latest change, read from the objects.
+
+        The number in the log's head is not used, because it is not authenticated.
+        """
         newest = 0
         for change in self._changes(0):
             newest = change.version
@@ -248,7 +265,10 @@ class Verifier:
     def _walk(
         self, head: Head, seen: merkle_log.Checkpoint | None, archive: Path | None, progress: Progress
     ) -> tuple[bytes, Expected]:
-        """Read the log once: check leaves and tree, compare with the last checkpoint seen, collect expected objects."""
+        """Read the log once and check its leaves and tree.
+
+        The log is also compared with the last seen checkpoint, and the objects that must exist are collected.
+        """
         self._gone = []
         edge, expected = merkle_log.Range(), self._start(archive)
         first = expected.size
@@ -308,7 +328,10 @@ class Verifier:
         return found
 
     def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None, *, counted: bool) -> None:
-        """Check one entry and, unless the summary of archived entries covers it (`counted`), apply it."""
+        """Check one entry, and add it to the expected objects.
+
+        An entry that the summary of archived entries covers (`counted`) is not added again.
+        """
         if entry is None:
             self._gone.append(number)
             return

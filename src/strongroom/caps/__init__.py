@@ -1,1 +1,1 @@
-"""Capabilities: signed chains, what they allow, and how one is narrowed (docs/spec/cap.md)."""
+"""Capabilities: signed chains of links, what they allow, and how a cap is narrowed (docs/spec/cap.md)."""

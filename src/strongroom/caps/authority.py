@@ -1,4 +1,4 @@
-"""The authority of a chain of links, in closed form: sets intersect, limits take the minimum. Pure."""
+"""The authority of a chain of links, computed from all links: sets intersect, limits take the minimum. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from strongroom.errors import CapExpired, CapMalformed, CapNotYetValid
 from strongroom.model import Actor, ActorScope, DataClass, LinkId, Namespace, Op
 
 TTL_DEFAULT = 30 * 86_400
-"""Seconds that a cap lasts if no lifetime is given: in Python, on the command line and over HTTP alike."""
+"""Seconds that a cap lasts if no lifetime is given. The same in Python, on the command line and over HTTP."""
 LEEWAY = 30
-"""Seconds that a cap's start may be ahead of the verifier's clock. Its end has no leeway."""
+"""The most seconds by which a cap's start may be ahead of the verifier's clock. A cap's end has no such leeway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A verified chain and its effective authority. Only `verify` makes one."""
+    """A verified chain of links and its effective authority. Only `verify` makes one."""
 
     links: tuple[LinkId, ...]
     actor: Actor | None
@@ -35,15 +35,21 @@ class Cap:
     label: str
 
     def check_time(self, now: int) -> None:
-        """Raise if the cap is not valid at `now` (seconds). Called on every use, of a cached cap too."""
+        """Raise an error if the cap is not valid at `now` (seconds).
+
+        Called on every use, also for a cap that was verified before and cached.
+        """
         if self.exp <= now:
-            raise CapExpired("the cap has expired", hint="ask its issuer for a new one")
+            raise CapExpired("the cap has expired", hint="ask the cap's issuer for a new cap")
         if max(self.nbf, self.issued) > now + LEEWAY:
             raise CapNotYetValid("the cap is not valid yet", hint="check this machine's clock")
 
 
 def effective(chain: UnverifiedCap, holder: str) -> Cap:
-    """The effective authority of a chain: sets intersect, limits take the minimum, times the narrowest span."""
+    """The effective authority of a chain.
+
+    Sets intersect, limits take the minimum, and the times take the narrowest span.
+    """
     first = chain.first
     cap = Cap(
         links=tuple(link.id for link in chain.links),
@@ -116,7 +122,10 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def depth_left_in(links: Collection[Link]) -> int:
-    """How many links may still follow. Negative if the chain is already too long for one of its own limits."""
+    """How many links may still be added.
+
+    Negative if the chain is already too long for the limit in one of its links.
+    """
     left = MAX_LINKS - len(links)
     for place, link in enumerate(links, 1):
         if link.claims.max_depth is not None:

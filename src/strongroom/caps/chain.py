@@ -4,8 +4,8 @@ Link 0 is signed by the vault's issuer key, link i by the holder key that link i
 narrow. If the last link names a holder key, the token ends with that key's seed. The bearer can then narrow it further,
 but cannot strip a link, because that would take the parent's seed.
 
-Bytes in, values out: no I/O, no clock, no randomness of its own. A token is checked as transmitted, never re-serialised
-for checking. Revocation is checked by the gate.
+The functions do no I/O and use neither a clock nor randomness of their own. A token is checked exactly as it was
+transmitted, and is not encoded again for the check. The gate checks revocation.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def mint(
     label: str | None = None,
     issued: int | None = None,
 ) -> Token:
-    """Sign link 0. With a `holder_seed` the cap can be narrowed further; without one it cannot.
+    """Sign link 0. With a `holder_seed` the cap can be narrowed further; without a seed it cannot.
 
-    `issued` is given for a renewal, as the old cap's time of issue: what voids the old cap by its age voids the new
-    one.
+    For a renewal, `issued` is the old cap's time of issue. So a revocation that voids the old cap by its age voids the
+    new cap, too.
     """
     issuer = Ed25519PrivateKey.from_private_bytes(issuer_seed)
     claims = Grantable(
@@ -134,11 +134,11 @@ def attenuate(
     max_depth: int | None = None,
     label: str | None = None,
 ) -> Token:
-    """Add a narrowing link. Works offline: it needs the parent token, and nothing of the vault."""
+    """Add a narrowing link to a token. Works offline: it needs only the parent token, and nothing from the vault."""
     parent = parse(token)
     if parent.seed is None:
         raise InvalidRequest(
-            "this cap has no holder key, so it cannot be narrowed", hint="mint a cap that may be delegated"
+            "this cap has no holder key, so it cannot be narrowed", hint="mint a cap that may be narrowed"
         )
     if depth_left_in(parent.links) < 1:
         raise InvalidRequest("this cap allows no further link")
@@ -169,8 +169,8 @@ def attenuate(
 def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) -> Cap:
     """Check a token completely except for revocation, and compute its authority.
 
-    `issuers` maps an issuer id to its Ed25519 public key. An error raised after link 0's signature was verified carries
-    what had been proven until then, and nothing that a forged link merely claims.
+    `issuers` maps an issuer id to its Ed25519 public key. An error raised after the check of link 0's signature carries
+    the links and the actor that were proven by then, and no claim of a forged link.
     """
     chain = parse(token)
     public = issuers.get(chain.first.iss)
@@ -198,7 +198,7 @@ def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) ->
 
 @dataclass(slots=True)
 class _Proven:
-    """The state of a verification so far."""
+    """The links, actor and holder that a verification has proven so far."""
 
     links: list[LinkId]
     actor: str | None
@@ -206,7 +206,7 @@ class _Proven:
 
 
 def issuer_id(public: bytes) -> str:
-    """The id of an issuer key: the start of its hash."""
+    """The id of an issuer key: the first 16 hex digits of a hash of it."""
     return hashlib.sha256(b"strongroom issuer\0" + public).hexdigest()[:16]
 
 
@@ -229,7 +229,7 @@ def _check_holder(chain: UnverifiedCap, proven: _Proven) -> None:
     if chain.seed is None or public_key(chain.seed) != key:
         raise CapHolderProof(
             "the cap comes without the holder key of its last link",
-            hint="pass the whole token; a link cannot be taken off",
+            hint="pass the whole token: no link can be removed from a cap",
         )
     proven.holder = hashlib.sha256(key).hexdigest()[:32]
 
@@ -238,11 +238,16 @@ def _check_signature(public: bytes, link: Link) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(link.signature, link.signed)
     except InvalidSignature:
-        raise CapSignatureInvalid("a link's signature is wrong", hint="the token was altered or cut") from None
+        raise CapSignatureInvalid(
+            "the signature of a link in the cap is wrong", hint="pass the token as it was issued: it was altered or cut"
+        ) from None
 
 
 def _refuse_bad_claims(check: Callable[[], Any]) -> None:
-    """Raise InvalidRequest instead of Denied: when a cap is being made, the request is wrong and not the cap."""
+    """Run a check, and raise InvalidRequest in place of Denied.
+
+    While a cap is being made, a failed check means that the request is wrong, and not the cap.
+    """
     try:
         check()
     except Denied as denial:
@@ -263,11 +268,11 @@ def _cnf(seed: bytes | None) -> Cnf | None:
 
 
 def public_key(seed: bytes) -> bytes:
-    """The Ed25519 public key of a seed."""
+    """The Ed25519 public key that belongs to a seed."""
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise InvalidRequest("give a list of names, not a string")
+        raise InvalidRequest("operations and namespaces must be lists of names, not a string")
     return tuple(sorted(set(map(str, values))))

@@ -1,7 +1,7 @@
 """The shape of a cap: its claims, how a token splits into links, and what a well-formed link may say.
 
-Nothing here is trusted yet: no signature is checked. Each payload must be *exactly* the canonical encoding of what it
-says, which rules out duplicate keys, unknown claims, other spellings and spare bits at once.
+No value is trusted yet, because no signature has been checked. Each payload must be *exactly* the canonical encoding of
+its claims. This rules out duplicate keys, unknown claims, other spellings and spare bits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SMALL_ORDER = frozenset(
 
 
 class Token(str):
-    """A cap as it travels. It is a secret: its repr hides it."""
+    """A cap as a token to be sent or stored. It is a secret, so its repr hides it."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class Cnf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Grantable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Claims of link 0. Field order is the canonical order on the wire."""
+    """The claims of link 0, which the issuer signs. Field order is the canonical order of the encoding."""
 
     v: int
     iss: str
@@ -84,7 +84,10 @@ class Grantable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Narrowing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Claims of a later link. An absent claim is inherited, a present one narrows."""
+    """The claims of a later link.
+
+    A claim that is absent is inherited from the link before; one that is present narrows.
+    """
 
     v: int
     prev: str
@@ -126,7 +129,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedCap:
-    """A token whose shape is sound. No signature has been checked yet: it grants nothing."""
+    """A token with a valid shape. No signature has been checked, so it grants nothing."""
 
     first: Grantable
     links: tuple[Link, ...]
@@ -137,7 +140,7 @@ class UnverifiedCap:
 
 
 def parse(token: str) -> UnverifiedCap:
-    """Split a token into links. Every shape and limit is checked before any cryptography is spent on it."""
+    """Split a token into links. Every shape and limit is checked before any signature is verified."""
     if not token:
         raise CapMissing("no cap was shown", hint="pass the cap that the vault's owner minted for you")
     if not isinstance(token, str) or len(token) > MAX_BYTES or not token.isascii():
@@ -188,7 +191,7 @@ def check_first(claims: Grantable) -> None:
 def check_later(claims: Narrowing) -> None:
     model.link_id(claims.prev)
     if claims.actor is not None and claims.actor_scope is not None:
-        raise InvalidRequest("a link names an actor or an actor scope, not both")
+        raise InvalidRequest("a link may name an actor or an actor scope, not both")
     _check_numbers(claims.iat, claims.nbf, claims.exp)
     _check_shared(claims, claims.ops or (), claims.namespaces_allowed or ())
 
@@ -233,7 +236,7 @@ def _check_numbers(*values: int | None) -> None:
 
 def _check_jwk(jwk: Jwk) -> None:
     if (jwk.kty, jwk.crv) != ("OKP", "Ed25519") or unb64(jwk.x, 32) in _SMALL_ORDER:
-        raise InvalidRequest("a holder key is an Ed25519 key of full order")
+        raise InvalidRequest("a holder key must be an Ed25519 key of full order")
 
 
 def b64(raw: bytes) -> str:
@@ -241,7 +244,7 @@ def b64(raw: bytes) -> str:
 
 
 def unb64(text: str, size: int | None = None) -> bytes:
-    """Decode base64url without padding, accepting only the canonical spelling of each value."""
+    """Decode base64url without padding. Only the canonical spelling of each value is accepted."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

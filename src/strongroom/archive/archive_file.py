@@ -61,7 +61,7 @@ def read_archive(path: Path, passphrase: Callable[[], str]) -> Archive:
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """Read a file. Raises `BodyTooLarge` if it has more than `limit` bytes."""
+    """Read a file. Raises `BodyTooLarge` if the file has more than `limit` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)

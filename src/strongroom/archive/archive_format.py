@@ -83,7 +83,7 @@ class ArchivedLine(
 class ArchivedProfile(
     msgspec.Struct, tag="profile", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """The profile of one namespace."""
+    """The profile of one namespace, as a record of an archive."""
 
     namespace: Namespace
     text: str
@@ -216,7 +216,7 @@ def _damaged() -> Tampered:
 
 
 def _checked(line: ArchivedLine, number: int, version: int) -> ArchivedLine:
-    """Return the line if a put would accept it. Raises `InvalidRequest` otherwise."""
+    """Return the line if a put would accept it. Otherwise raises `InvalidRequest`."""
     try:
         model.line_id(line.id)
         model.namespace(line.namespace)

@@ -1,7 +1,8 @@
 """The audit log: every decision, in an RFC 6962 tree that cannot be edited unnoticed (docs/spec/audit.md).
 
-`entry` is the format of a decision, `log` appends, signs and proves, `verifier` finds flaws. Entries hold tags, link
-ids, operations, reasons, counts and hashes of ciphertext; never text, query or token.
+`entry` is the format of a decision. `log` appends entries, signs checkpoints and proves entries. `verifier` finds
+flaws. Entries hold tags (keyed hashes of names), link ids, operations, reasons, counts and hashes of ciphertext. They
+never hold a text, a query or a token.
 """
 
 from strongroom.audit.entry import Decision, Entry, Mark

@@ -29,7 +29,7 @@ from strongroom.store import CLOCK_LEEWAY, Store
 from strongroom.store.fleet_contract import FleetStore, LogBundle
 
 GIVEN_UP = "given_up"
-"""The reason shown for an entry of which its worker later stated that it had no effect."""
+"""The reason shown for an entry if its worker stated later that the entry had no effect."""
 _LOOKS = 5
 """The most comparisons of objects with the logs, if they do not match while others write."""
 
@@ -244,7 +244,7 @@ class Covered:
     def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
         self._first: list[int] = []
         self._reach: list[tuple[int, int]] = []
-        """For each run: the furthest end of all runs that overlap it, and the latest entry that stated one of them."""
+        """For each range: the furthest end of the ranges that overlap it, and the latest entry about these."""
         for first, behind, said_at in sorted(runs):
             reach, latest = self._reach[-1] if self._reach else (0, 0)
             self._first.append(first)

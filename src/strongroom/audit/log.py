@@ -59,7 +59,7 @@ class VaultMac(merkle_log.EdgeMac):
 
 
 class Witness:
-    """The last checkpoint that the owner saw, in a file outside the vault."""
+    """Keeps the last checkpoint that the owner saw, in a file outside the vault."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

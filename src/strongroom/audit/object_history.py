@@ -116,7 +116,10 @@ class Statements:
     def __init__(self) -> None:
         self._said: dict[str, dict[str, list[ObjectStatement]]] = {}
         self._erased: set[str] = set()
-        """Actors that were certainly erased. A later actor of the same name has other keys, and so another tag."""
+        """The tags of actors that were certainly erased.
+
+        A later actor of the same name has other keys, and so another tag.
+        """
         self._perhaps_erased: set[str] = set()
         """Actors whose erasure was begun but is not certain. Either all of their objects are gone, or none."""
         self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}

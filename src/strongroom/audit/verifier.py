@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 
 class Flaw(StrEnum):
-    """The names of the flaws."""
+    """The name of each kind of flaw."""
 
     HEAD_FORGED = "head_forged"
     LOG_ROLLED_BACK = "log_rolled_back"

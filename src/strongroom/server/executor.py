@@ -113,7 +113,7 @@ class Executor:
         self._outcomes: RoundRobin[tuple[_Job, Outcome]] = RoundRobin()
         """Operations whose commit has succeeded or failed, each with its outcome."""
         self._is_called = False
-        """Whether a call of `_take_turns` is scheduled on the loop."""
+        """Whether the event loop is already going to call `_take_turns`."""
         self._waiting: list[tuple[_Job, Pending]] = []
         """Operations that have reached their commit, for the next transaction."""
         self._committing = False

@@ -317,7 +317,7 @@ def _clear_stale(path: Path) -> None:
     """
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InvalidRequest(f"the file {path} exists and is not a socket", hint="name another path")
+            raise InvalidRequest(f"the file {path} exists and is not a socket", hint="name another path for the socket")
     except FileNotFoundError:
         return
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,5 +1,7 @@
-"""Metrics in Prometheus' format: requests by operation and outcome, their times, and the vault's own figures at the
-moment of a scrape. No label tells of an actor, a namespace or an address.
+"""Metrics in Prometheus' format: requests by operation and outcome, their times, and figures about the vault.
+
+The vault's figures are read when the metrics are fetched (a scrape). No label names an actor, a namespace or an
+address.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class Metrics:
         self._registry.register(_ServerFigures(places, lines))
 
     def count(self, op: str, outcome: str, seconds: float) -> None:
-        """Count one answered request. `op` and `outcome` come from fixed sets, never from a request."""
+        """Count one answered request and its time. `op` and `outcome` come from fixed sets, never from a request."""
         key = op, outcome
         self._outcomes[key] = self._outcomes.get(key, 0) + 1
         times = self._times.get(op)
@@ -106,7 +108,7 @@ class _ServerFigures(Collector):
 
 
 class _VaultFigures(Collector):
-    """Reads the vault's own figures at a scrape."""
+    """Reads the vault's own figures when the metrics are fetched (a scrape)."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault

@@ -53,7 +53,7 @@ class PeriodicTasks:
                 json_log.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
 
     async def _finish_scrubs(self) -> None:
-        """Retry scrubs that a forget could not finish because another process was reading."""
+        """Periodically retry scrubs (removal of deleted bytes) that a reader in another process held up."""
         while True:
             if self._vault.scrub_is_due():
                 with suppress(StrongroomError):

@@ -64,7 +64,7 @@ class PutNew(msgspec.Struct, frozen=True, gc=False):
 
 
 class Swap(msgspec.Struct, frozen=True, gc=False):
-    """Replace an object that is still at `version`."""
+    """Replace an object. The object must still be at `version`."""
 
     name: str
     body: bytes
@@ -72,14 +72,14 @@ class Swap(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """Turn an object that is still at `version` into a tombstone."""
+    """Turn an object into a tombstone. The object must still be at `version`."""
 
     name: str
     version: Version
 
 
 class Purge(msgspec.Struct, frozen=True, gc=False):
-    """Remove every object whose name starts with `prefix`, tombstones too."""
+    """Remove every object whose name starts with `prefix`, including tombstones."""
 
     prefix: str
 
@@ -160,7 +160,7 @@ class HeadMac(Protocol):
 
 
 class Backend(Protocol):
-    """The object that a backend registers under its name in the entry point group `strongroom.stores`."""
+    """A backend: the object registered under the backend's name in the entry point group `strongroom.stores`."""
 
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
@@ -195,13 +195,16 @@ def backend(location: str) -> tuple[Backend, str]:
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         raise InvalidRequest(
-            f"no store called {name} is installed", hint="install its package, or give a plain path for a SQLite vault"
+            f"no store backend called {name} is installed",
+            hint="install its package, or give a plain path for a SQLite vault",
         )
     try:
         registered: Backend = found[0].load()
     except ModuleNotFoundError as error:
         install = how_to_install("s3") if name == "s3" else "install what the package of this store requires"
-        raise InvalidRequest(f"the store {name} needs {error.name}, which is not installed", hint=install) from None
+        raise InvalidRequest(
+            f"the store backend {name} needs the Python module {error.name}, which is not installed", hint=install
+        ) from None
     return registered, place
 
 
@@ -250,7 +253,7 @@ class Store(Protocol):
     """Whether reads are network requests. Then event loops must not wait for reads, and derived data is not stored."""
 
     def get(self, name: str) -> Object | None:
-        """The object, a tombstone, or None if the name was never used (or purged)."""
+        """The object or its tombstone. None if the name was never used or was purged."""
 
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         """Objects and tombstones whose names start with `prefix` and come after `after`, in name order."""
@@ -321,7 +324,7 @@ class Store(Protocol):
         """
 
     def head(self) -> Head:
-        """The log's authenticated state."""
+        """Return the state of the log, with its MAC."""
 
     def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
         """The log from `start` up to `stop`, in order: index, leaf hash and entry. An archived entry is None."""

@@ -69,7 +69,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnavailable(f"cannot open {path}: {error.strerror}", hint=WRITABLE) from None
+        raise StoreUnavailable(f"cannot open the lock file {path}: {error.strerror}", hint=WRITABLE) from None
 
 
 def _take(lock: int, deadline: float) -> None:

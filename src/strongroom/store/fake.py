@@ -1,7 +1,7 @@
 """A store in memory for tests: as strict as the contract allows, and able to fail on request.
 
-Strict: a wrong type, a malformed name, a write outside the log, a commit whose outcome would depend on the order of its
-effects, and use before `authenticate` or after `close` all raise, even where another store would accept it. Failing:
+The store raises for every misuse, even if another store would accept it: a wrong type, a malformed name, a write
+outside the log, a commit that depends on the order of its effects, and use before `authenticate` or after `close`.
 `Faults` makes the n-th call of a method fail before it does anything, or after its work is durable.
 
 Committed data is in a `FakeDisk`, which outlives the store, so that a test can close it and open it again.
@@ -222,7 +222,7 @@ class FakeStores:
 
 
 class FakeStore:
-    """A `Store` on a `FakeDisk`."""
+    """A `Store` whose data is in a `FakeDisk`."""
 
     is_whole = True
     is_distant = False

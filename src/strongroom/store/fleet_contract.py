@@ -58,7 +58,7 @@ class Numbered(NamedTuple):
 
 @runtime_checkable
 class FleetStore(Protocol):
-    """The additional methods of a store with several logs."""
+    """The additional methods of a store with several logs, one for each worker."""
 
     worker: str
     """The worker whose log this process writes. Empty if this process writes no log."""
@@ -91,7 +91,7 @@ class FleetStore(Protocol):
         """A store on the same place with an empty cache. It need not be closed."""
 
     def check_log(self) -> None:
-        """Raise AuditUnavailable if the last attempt to write the log failed, and still fails."""
+        """If the last attempt to write the log failed, try again. Raises AuditUnavailable if that fails, too."""
 
     def scrub_soon(self) -> bool:
         """Like `scrub`, but throttled: soon after another scrub a timer does the work, and this returns False."""

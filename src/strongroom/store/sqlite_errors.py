@@ -1,4 +1,4 @@
-"""The errors to raise for SQLite's errors, and for rows that no vault writes."""
+"""Translates SQLite's errors, and rows that no vault writes, into errors of Strongroom."""
 
 from __future__ import annotations
 

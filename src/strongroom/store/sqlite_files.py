@@ -35,7 +35,7 @@ def check_there(directory: Path) -> None:
     # SQLite would turn an empty file into a database. Its first bytes are left to SQLite to check: opening and closing
     # the file here would drop the locks that this process's other connections hold on it.
     if not size:
-        raise Tampered(f"{directory / DATABASE} is empty", hint="restore a backup")
+        raise Tampered(f"{directory / DATABASE} is empty", hint="restore a backup of the vault")
     # A WAL database never has one. SQLite would roll it back, and older versions delete the file that it names.
     if os.path.lexists(directory / f"{DATABASE}-journal"):
         raise Tampered(

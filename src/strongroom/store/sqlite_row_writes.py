@@ -1,4 +1,4 @@
-"""The changes that one request makes to the table of objects, inside a transaction shared with other requests."""
+"""Writes the changes of one request to the table of objects, in a transaction shared with other requests."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _entries(clerk: DecisionRecorder, caller: Caller, call: api.ReadEntries) -> 
 
     def read() -> Operation[api.Entries]:
         if not 0 <= call.start < 2**53 or not 1 <= call.limit <= _ENTRIES:
-            raise InvalidRequest(f"start must be at least 0, and limit from 1 to {_ENTRIES}")
+            raise InvalidRequest(f"start must be at least 0, and limit must be from 1 to {_ENTRIES}")
         log = clerk.state.log
         found = tuple(api.Logged(*one) for one in log.entries(call.start, call.start + call.limit))
         yield from clerk.admin.commit(office, request=caller.request, count=len(found), detail="entries read")

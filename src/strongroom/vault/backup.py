@@ -51,7 +51,7 @@ _ENGINE = "recency"  # nothing is ranked here, and this engine loads fastest
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """A backup that was made and verified: the vault's id, the size and root of its log, the number of objects."""
+    """A verified backup: the vault's id, the size and root of its log, and the number of objects."""
 
     vault: str
     size: int
@@ -145,7 +145,7 @@ def _refused(finding: Finding, seen: Witness) -> Tampered:
     if finding.flaw == Flaw.WITNESS_INVALID:
         return Tampered(
             f"the file {seen.path} is not a checkpoint of this vault, so the backup was not restored",
-            hint="restore that file from a copy, or move it away to restore the backup without this check",
+            hint="restore that file from a copy, or move that file away to restore the backup without this check",
         )
     return Tampered(
         f"the backup has a flaw, so it was not restored: {finding.flaw}",

@@ -1,4 +1,4 @@
-"""Make, open and verify vaults, and narrow caps without one: the functions behind `import strongroom`."""
+"""Make, open and verify vaults, and narrow caps: the functions behind `import strongroom`."""
 
 from __future__ import annotations
 

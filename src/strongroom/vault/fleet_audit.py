@@ -151,7 +151,9 @@ class FleetAudit(Audit):
 
     def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, VerificationReport]:
         if archive is not None:
-            raise InvalidRequest("the log of a vault in a bucket cannot be archived", hint="leave out --archive")
+            raise InvalidRequest(
+                "the log of a vault in a bucket cannot be archived", hint="run the command without --archive"
+            )
         state = self._afresh()
         bad: list[str] = []
         try:
@@ -212,7 +214,7 @@ class FleetAudit(Audit):
 
     def accept_restore(self) -> VerificationReport:
         raise InvalidRequest(
-            "a vault in a bucket is not restored from a backup, so there is nothing to accept",
+            "a vault in a bucket is not restored from a backup, so there is no roll-back to accept",
             hint="to go back to a copy, use `strongroom migrate`",
         )
 

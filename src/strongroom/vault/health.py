@@ -41,7 +41,7 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def upkeep_of(store: Store, caps: Iterable[CapRecord], now: int, backup_age: float | None) -> Upkeep:
-    """Collect the figures. `now` is in seconds since 1970."""
+    """Collect the figures for monitoring. `now` is in seconds since 1970."""
     alive = [cap for cap in caps if not cap.revoked and cap.expires > now]
     # A memory cap that is a parent was renewed, and only its newest renewal counts.
     renewed = {link for cap in alive for link in cap.parents}

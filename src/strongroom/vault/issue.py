@@ -161,7 +161,7 @@ def _may_revoke(held: Cap, record: CapRecord) -> bool:
 
 
 def list_with(clerk: DecisionRecorder, caller: Caller, call: api.ListCaps) -> Operation[api.Caps]:  # noqa: ARG001 - no fields
-    """The minted caps of the actors that the admin cap covers."""
+    """List the minted caps of the actors that an admin cap covers."""
     yield SLOW_STEP
     office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
     return (yield from clerk.recorded(office, caller, _list_with(clerk, office, caller)))
@@ -323,7 +323,7 @@ def _signed(
 
 
 def issuer_seed(state: Replica) -> bytes:
-    """The key that signs caps. Raises `KeyUnavailable` if it is missing or of another vault."""
+    """Return the key that signs caps. Raises `KeyUnavailable` if it is missing or belongs to another vault."""
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.records.secrets.issuers:
         hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key that was made with this vault"

@@ -162,7 +162,7 @@ def _scrub(store: Store) -> bool:
 
 
 def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
-    """Replace an actor's key and start a new epoch for each of its namespaces. Old lines stay readable."""
+    """Replace an actor's key, and begin a new epoch in each of its namespaces. Old lines stay readable."""
     state = clerk.state
 
     def rotate() -> None:
@@ -240,4 +240,6 @@ def retry_commit(state: Replica, change: Callable[[], object], *, hint: str = ""
             continue
         state.catch_up()
         return
-    raise StoreUnavailable("the vault is too busy: other processes kept changing it", hint=hint or "try again")
+    raise StoreUnavailable(
+        "the vault is too busy: other processes kept changing the same objects", hint=hint or "try again"
+    )

@@ -19,7 +19,7 @@ from strongroom.store import Lost, PutNew, Swap
 
 
 class LogArchive:
-    """The archived part of one log."""
+    """The archived entries of one log."""
 
     def __init__(self, clerk: DecisionRecorder) -> None:
         self._clerk = clerk
@@ -64,7 +64,7 @@ class LogArchive:
         self._state.store.archive(stop)
         if not self._state.store.scrub():
             raise StoreUnavailable(
-                "the entries were archived, but another process is reading, so the journal may still hold them",
+                "the entries were archived, but another process reads the vault, so its journal may still hold them",
                 hint="wait for that process; then run vault.scrub(), or `strongroom doctor`, to empty the journal",
             )
         return stop - before

@@ -260,7 +260,7 @@ class Audit:
 
 def _nothing_to_accept(report: VerificationReport) -> InvalidRequest:
     if report.ok:
-        return InvalidRequest("nothing was rolled back, so there is nothing to accept")
+        return InvalidRequest("the vault was not rolled back, so there is no roll-back to accept")
     return InvalidRequest(
         "there is no earlier checkpoint, so nobody can tell whether the log was rolled back",
         hint="to accept the log as it is now, call vault.audit.checkpoint(first=True)",

@@ -147,7 +147,7 @@ class Vault:
             raise ClockBehind("this machine's clock is behind the log", hint="set this machine's clock")
 
     def usage(self) -> Usage:
-        """What this process caches, and its counters since it opened the vault."""
+        """The sizes of this process's caches for the vault, and its counters since it opened the vault."""
         state = self._state
         shelves, shelf_bytes = state.shelves.usage()
         sizes, grouped = state.store.group_sizes() if isinstance(state.store, Grouping) else ({}, 0)
@@ -183,7 +183,7 @@ class Vault:
         label: str | None = None,
         delegable: bool = True,
     ) -> Token:
-        """Mint a cap for `ttl` seconds, by default 30 days. It is on record before it is returned."""
+        """Mint a cap for `ttl` seconds, by default 30 days. The cap is on record before it is returned."""
         terms = api.Mint(
             ops=_texts(ops, "ops"),
             namespaces=_texts(namespaces, "namespaces"),
@@ -273,7 +273,7 @@ class Vault:
             yield held.keys.actor
 
     def names_in_log(self) -> dict[str, str]:
-        """The actor or namespace behind each tag in the log. Tags of erased actors are missing."""
+        """The actor or namespace for each tag in the log. Tags of erased actors are missing."""
         names: dict[str, str] = {}
         for held in all_keys(self._state):
             names[held.keys.actor_tag()] = held.keys.actor
@@ -282,10 +282,10 @@ class Vault:
         return names
 
     def erase(self, actor: str, *, rotate_root: bool = False) -> Erased:
-        """Destroy all memory of an actor with its keys, and void its caps.
+        """Destroy all memory of an actor with its keys, and make its caps void.
 
-        Earlier copies of the vault's files still hold the wrapped keys, which the root key opens; `rotate_root`
-        replaces the root key to prevent that.
+        Copies of the vault's files made earlier still hold the actor's wrapped keys, and the root key of that time
+        opens these. `rotate_root` replaces the root key to prevent that.
         """
         if rotate_root:
             with self._state.source.rotating():

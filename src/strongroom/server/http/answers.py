@@ -13,7 +13,7 @@ UNPROVEN = 401
 """The HTTP status of a request that is refused because it shows no valid cap."""
 
 KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""Headers of every answer."""
+"""The headers that every answer has."""
 
 _JSON = (b"content-type", b"application/json")
 encode = msgspec.json.Encoder().encode

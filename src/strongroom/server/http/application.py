@@ -42,7 +42,7 @@ from strongroom.vault.vault import Vault
 
 MCP = "/mcp"
 _FAILED_COST = 10
-"""A request with a refused cap counts as this many requests against its address's limit."""
+"""The number of requests that one request with a refused cap counts as, in the limit of its address."""
 
 _WATCHING = ("healthz", "readyz", "metrics")
 """Routes for monitoring. Floods of other requests must not block these."""
@@ -224,7 +224,7 @@ class Application:
 
 
 def _routes(calls: CapCalls, monitor: MonitorRoutes) -> dict[str, dict[str, HttpRoute]]:
-    """Every route, by path and method."""
+    """Build the table of routes, by path and method."""
     routes: dict[str, dict[str, HttpRoute]] = {
         "/healthz": {"GET": HttpRoute("healthz", monitor.healthz)},
         "/readyz": {"GET": HttpRoute("readyz", monitor.readyz)},

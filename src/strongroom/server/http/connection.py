@@ -44,7 +44,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """The number of bytes since the last part of a body: trailers, or bytes between chunks."""
         self._writing: TimerHandle | None = None
         self._packed: list[bytes] = []
-        """The values of Transfer-Encoding headers."""
+        """The values of the Transfer-Encoding headers in the present request."""
         self._answering: RequestResponseCycle | None = None
         self.peer = ""
         self.is_proven = self.is_spare = self.is_lost = False

@@ -34,7 +34,7 @@ class Connection(Protocol):
     """A connection in the table. When it ends, it removes itself from the table."""
 
     peer: str
-    """The peer: an address, an IPv6 network, or a user of this machine."""
+    """The other end of the connection: an address, an IPv6 network, or a user of this machine."""
     is_proven: bool
     """True once a request on this connection has shown a valid cap."""
     is_spare: bool

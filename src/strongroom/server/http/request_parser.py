@@ -36,7 +36,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 CONNECTION = "strongroom.connection"
-"""The key under which a request's state holds its connection."""
+"""The key under which the state of a request holds the connection over which it came."""
 
 _ONCE = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match", b"x-request-id")
@@ -51,7 +51,7 @@ class Disconnected(Exception):
 
 
 class HttpRequest:
-    """One HTTP request: its parsed head, and access to its body."""
+    """One HTTP request: its head is parsed, and its body can be read."""
 
     __slots__ = ("_receive", "address", "connection", "headers", "id", "method", "path", "query", "scope")
 
@@ -239,9 +239,9 @@ def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
             found = decoder.decode(body)
         except msgspec.ValidationError as error:
             said, fields = wrong_field(error, kind)
-            raise InvalidRequest(f"the body has {said}", hint=_takes(fields)) from None
+            raise InvalidRequest(f"the request's body has {said}", hint=_takes(fields)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise InvalidRequest("the body is not JSON", hint=takes) from None
+            raise InvalidRequest("the request's body is not JSON", hint=takes) from None
         check_unique_keys(body)
         return found
 

@@ -78,7 +78,7 @@ class McpCall(Generic[R]):
 
 
 class CallRunner(Protocol):
-    """Runs a call for a client's request."""
+    """A function that runs a call for a client's request."""
 
     async def __call__(self, context: Context, question: McpCall[R], /) -> R: ...
 
@@ -97,7 +97,7 @@ def on_threads(door: api.Transport) -> CallRunner:
 
 
 def server_for(ask: CallRunner, *, random: Callable[[int], bytes] = os.urandom) -> Server[Any]:
-    """An MCP server whose calls are run by `ask`."""
+    """Build an MCP server whose calls are run by `ask`."""
     _hush_the_sdk()
     handlers = _Handlers(ask, random)
     listed = [tool.listed() for tool in TOOLS.values()]
@@ -221,7 +221,7 @@ def _defect(error: Exception, op: str) -> ServerDefect:
 
 
 def _giving(result: R) -> Callable[[Context, object], Any]:
-    """A handler that always returns the same result."""
+    """Return a handler that always gives the same result."""
 
     async def give(_context: Context, _params: object) -> R:
         return result

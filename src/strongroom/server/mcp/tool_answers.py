@@ -60,7 +60,7 @@ class RecalledLines(msgspec.Struct, frozen=True):
 
 
 class ListedLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line without its text. `size` is the text's size in bytes."""
+    """One line of a listing, without its text. `size` is the size of the text in bytes."""
 
     id: str
     namespace: str
@@ -148,7 +148,7 @@ def snapshot_answer(snapshot: Snapshot, mark: str) -> Answer:
 
 
 def profile_text(snapshot: Snapshot, mark: str) -> str:
-    """The profiles of a snapshot as text."""
+    """Write the profiles of a snapshot as one text."""
     if not snapshot.profiles:
         text = "There is no profile yet."
     else:

@@ -64,7 +64,7 @@ _LineKind = Literal["turn", "fact", "note", "summary", "delegation"]
 
 
 class PutArguments(Arguments, frozen=True, kw_only=True):
-    """One line to remember."""
+    """The arguments of the tool that stores a line."""
 
     text: Annotated[str, Meta(description="What to remember, in plain words that will make sense later on their own.")]
     namespace: Annotated[

@@ -58,7 +58,7 @@ def asked_for(store: Store) -> list[bytes]:
 
 
 class SuiteMac:
-    """Authenticates heads with a fixed key, as a vault does with its own."""
+    """Makes MACs over log heads with a fixed key, as a vault does with its own key."""
 
     def __init__(self, key: bytes = b"the suite's key") -> None:
         self._key = key
@@ -101,7 +101,7 @@ def stale() -> Iterator[list[Stale]]:
 
 @contextmanager
 def lost(name: str) -> Iterator[None]:
-    """Fail if the block does not raise Lost for this object."""
+    """Fail if the block does not raise Lost for the object of this name."""
     try:
         yield
     except Lost as error:

@@ -36,7 +36,7 @@ class Suite:
     """Whether entries of the log can be dropped. If not, the store must refuse `archive`."""
 
     copies = True
-    """Whether the backend has `copy`."""
+    """Whether the backend has the method `copy`."""
 
     clock_leeway = 30_000
     """The most, in ms, by which a commit's time may be earlier than the time of the log's latest entry."""

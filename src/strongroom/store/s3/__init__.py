@@ -23,7 +23,7 @@ FORMAT = "vault/format"
 
 
 class S3Backend:
-    """The backend that is registered under `s3`."""
+    """The backend for vaults in a bucket, registered under the name `s3`."""
 
     @classmethod
     def create(

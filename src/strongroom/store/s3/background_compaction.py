@@ -1,4 +1,7 @@
-"""Compaction in the background: one thread per store, one actor at a time, and only those that are due."""
+"""Compaction in the background: one thread for each store, which compacts one actor at a time.
+
+Only actors with enough unpacked lines or small packs are compacted.
+"""
 
 from __future__ import annotations
 

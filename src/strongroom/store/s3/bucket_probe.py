@@ -20,10 +20,10 @@ from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 
 PLACE = "probe/"
 _TRIES = 4
-"""How often a trial is attempted, at most."""
+"""The most attempts at one trial."""
 _AT_ONCE = "of writers at the same time one wins"
 _WRITERS = 4
-"""How many writers write the same object at once."""
+"""The number of writers that write the same object at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Trial:
 
 
 class Probe:
-    """The trials. Their objects are below a prefix of their own."""
+    """The trials of one probe. The names of all their objects have the same prefix."""
 
     def __init__(self, bucket: S3Bucket, name: str) -> None:
         self._bucket = bucket
@@ -69,7 +69,7 @@ class Probe:
             self._remove()
 
     def race(self) -> Trial:
-        """Run only the trial with several concurrent writers."""
+        """Run only the trial with several concurrent writers, and return its result."""
         try:
             return Trial(_AT_ONCE, self._tried(self._at_once))
         finally:

@@ -176,7 +176,7 @@ class View(ABC):
 
 
 class VaultView(View):
-    """The vault's own objects, except for the records of caps, which are looked up one by one."""
+    """A view (replica) of the vault's own objects, without records of caps, which are read one by one."""
 
     def __init__(self, bucket: Bucket, which: int, now: Callable[[], int]) -> None:
         super().__init__(bucket, which, Past())

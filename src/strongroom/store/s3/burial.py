@@ -51,8 +51,8 @@ class Burial:
     def _write_tombstones(self, view: ActorView, deletes: Sequence[Delete], places: Places) -> None:
         """Write a pack of tombstones. From now on the lines are gone for all processes.
 
-        Writing the tombstone over the line's own object would not be safe, because a compactor deletes the objects it
-        has packed without a condition. Every compaction that begins from now on sees this pack.
+        Writing the tombstone over the line's own object would not be safe, because a compactor deletes objects after
+        packing them, and its deletes have no condition. Every compaction that begins from now on sees this pack.
         """
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
@@ -121,7 +121,7 @@ def _shelf(name: str) -> str:
 
 
 def _hold_bodies(view: ActorView, names: Sequence[str]) -> bool:
-    """Whether packs hold bodies of any of these lines."""
+    """Whether any pack holds the body of one of these lines."""
     with view.guard:
         held = list(view.packs.values())
     return any(record.body is not None for pack in held for name in names if (record := pack.records.get(name)))

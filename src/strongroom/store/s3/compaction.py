@@ -266,7 +266,10 @@ class Compactor:
         if held.keys() != records.keys() or any(
             held[name] != one and held[name].body is not None for name, one in records.items()
         ):
-            raise Tampered("the bucket returned a pack with other bytes than were written", hint="nothing was deleted")
+            raise Tampered(
+                "the bucket returned a pack with other bytes than were written",
+                hint="no object was deleted; run vault.audit.verify(), which lists every fault",
+            )
 
 
 def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:

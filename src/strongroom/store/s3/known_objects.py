@@ -27,7 +27,7 @@ class Known(NamedTuple):
 
 
 def by_itself(one: BucketListing) -> Known:
-    """The state of a single object in a list."""
+    """The state of an object that a list shows as stored singly."""
     return Known(object_names.version_of(one.etag), one.size == 0, one.etag, "", one.size)
 
 

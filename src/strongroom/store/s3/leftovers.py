@@ -37,7 +37,7 @@ class Leftovers:
         self._guard = threading.Lock()
 
     def add(self, locator: str) -> None:
-        """Queue an actor, so that the bytes of its forgotten lines are removed from packs later."""
+        """Queue an actor. The bytes of its forgotten lines are removed from packs later."""
         with self._guard:
             self._waiting[locator] = self._waiting.get(locator, 0) + 1
 

@@ -56,7 +56,7 @@ class Access:
 
     @property
     def is_plain(self) -> bool:
-        """Whether requests go without TLS."""
+        """Whether requests to the bucket go without TLS."""
         return self.endpoint.startswith("http://")
 
     def config(self) -> dict[str, str]:
@@ -92,7 +92,7 @@ def _check_values(known: Mapping[str, str]) -> None:
     if ("access_key_id" in known) != ("secret_access_key" in known):
         raise KeyUnavailable(
             "only one of the access key's id and its secret is set",
-            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither",
+            hint="set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither",
         )
 
 

@@ -117,7 +117,10 @@ def frame_body(body: bytes) -> bytes:
 
 
 def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
-    """The stored body without its first byte. None for a tombstone."""
+    """The body of a stored object: its bytes without the first, which only shows that it is no tombstone.
+
+    Returns None for a tombstone.
+    """
     if not raw:
         return None
     if not raw.startswith(_FRAME):
@@ -126,12 +129,12 @@ def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
 
 
 def version_of(etag: str) -> Version:
-    """An etag as a number that is never 0."""
+    """Convert an etag to a number that is never 0."""
     return int.from_bytes(hashlib.blake2b(etag.encode(), digest_size=6).digest()) + 1
 
 
 def news(number: int) -> str:
-    """The name of an announcement. The first is number 1."""
+    """The name of the announcement with this number. Numbers begin with 1."""
     return f"{NEWS}{number:012d}"
 
 
@@ -184,7 +187,7 @@ def is_stray(place: str) -> bool:
 
 
 def is_keys(name: str) -> bool:
-    """Whether a name is that of an actor's keys."""
+    """Whether a name is the name of an actor's keys."""
     return name[len(ACTORS) + 33 :] == KEYS and locator_of(name) is not None
 
 

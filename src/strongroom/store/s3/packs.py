@@ -52,7 +52,7 @@ def number_of(place: str) -> int:
 
 
 def next_number(places: Iterable[str]) -> int:
-    """A number greater than the numbers of all these packs and claims."""
+    """A number greater than the numbers of all these packs and claims (reserved places of packs)."""
     return max(map(number_of, places), default=0) + 1
 
 

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """The views of one process, as an LRU cache. Thread-safe."""
+    """The views (replicas of parts of the bucket) that one process holds, as an LRU cache. Thread-safe."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reader:
         return self.vault if locator is None else self.actor(locator)
 
     def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
-        """The view of an actor, refreshed at least once."""
+        """The view (replica) of an actor, after at least one refresh."""
         view = self._held(locator)
         while fresh or not view.is_looked_at:
             view.refresh()

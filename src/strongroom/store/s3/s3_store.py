@@ -1,4 +1,7 @@
-"""A `Store` on a bucket, of one worker: objects, changes, its own log, and the logs of the others."""
+"""A `Store` on a bucket, for one worker.
+
+It holds objects and their changes, writes the worker's own log, and reads the logs of other workers.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,7 @@ class S3Store:
             self._cancel_race = self._later(_RACE_AFTER, run)
 
     def check_log(self) -> None:
-        """Raise AuditUnavailable if the last attempt to write the log failed, and still fails."""
+        """If the last attempt to write the log failed, try again. Raises AuditUnavailable if that fails, too."""
         own = self._writable()
         try:
             own.check()

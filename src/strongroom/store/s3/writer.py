@@ -236,7 +236,7 @@ class Writer:
 
 
 def _is_of_the_vault(name: str) -> bool:
-    """Whether a change of this object must be announced to every worker."""
+    """Whether an object belongs to the vault itself, so that a change of it is announced to every worker."""
     return name.startswith(object_names.VAULT) and not name.startswith(object_names.CAPS)
 
 

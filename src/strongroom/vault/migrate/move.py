@@ -234,6 +234,8 @@ def _verify(moved: Moved, origin: MigrationOrigin, bars: Bars) -> None:
             # Without a checkpoint of the source, moving it must not make the copy count as seen.
             report = vault.audit.verify(progress=bars("verifying again"), first=origin.is_seen)
         if not report.is_sound:
-            raise Tampered(f"the moved vault has a flaw: {report.findings[0].flaw}", hint="keep using the source")
+            raise Tampered(
+                f"the moved vault has a flaw: {report.findings[0].flaw}", hint="continue to use the source vault"
+            )
         if (new := fresh.read()) is not None and origin.seen.read() is None:
             origin.seen.keep(new)

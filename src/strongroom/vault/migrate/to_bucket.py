@@ -134,7 +134,7 @@ class ToBucket:
                 )
             raise VaultExists(
                 "the target holds other objects, or an unfinished move of an earlier state of this vault",
-                hint="empty that prefix, or name another one",
+                hint="empty the target's prefix, or name another prefix",
             )
         return found is not None
 
@@ -237,7 +237,8 @@ class ToBucket:
             told(done, count)
         if extra - {FORMAT}:
             raise VaultExists(
-                "the target holds objects that the source does not have", hint="empty that prefix, or name another one"
+                "the target holds objects that the source does not have",
+                hint="empty the target's prefix, or name another prefix",
             )
         return done
 
@@ -268,7 +269,8 @@ class _Writing:
             found = self.bucket.get(name)
             if found is None or found.body != body:
                 raise VaultExists(
-                    f"{self._target} holds another object than the source", hint="empty that prefix, or name another"
+                    f"{self._target} holds another object than the source",
+                    hint="empty the target's prefix, or name another prefix",
                 ) from None
 
     def create_all(self, new: Sequence[tuple[str, bytes]]) -> None:
@@ -282,7 +284,7 @@ class _Writing:
             if found is None or hashlib.sha256(found.body).digest() != hashlib.sha256(body).digest():
                 raise Tampered(
                     "an object at the target differs from the object at the source",
-                    hint="empty that prefix, and run migrate again",
+                    hint="empty the target's prefix, and run migrate again",
                 )
 
     def present(self) -> set[str]:

@@ -6,9 +6,10 @@ pytest, so the package does not depend on it. Some guarantees are optional. Prop
 
 A backend must accept the names that a vault uses, and the suite uses no others:
 
-    vault/format                          in the first commit of every store vault/<...>, vault/caps/<id>
-    `changes` may leave out records of caps: nobody follows them actors/<32 hex>/keys actors/<32 hex>/memory/<32 hex>/
-    and below it lines/<ULID>, profile, derived/<...>
+    vault/format                          in the first commit of every store
+    vault/<...>, vault/caps/<id>          `changes` may leave out records of caps: nobody follows them
+    actors/<32 hex>/keys
+    actors/<32 hex>/memory/<32 hex>/      and below it lines/<ULID>, profile, derived/<...>
 
 A purge removes an actor, a namespace of an actor, or the derived data of a namespace. No object is written twice with
 the same bytes, since a vault seals anew each time. So a store may tell versions apart by their bytes.

@@ -1,15 +1,17 @@
 """The names of a store's objects in a bucket, and the framing of their bytes. Pure.
 
-    vault/<...>                                       the vault's own objects caps/<link>
-    records of caps, kept apart: nobody follows their changes news/<number>
-    announces that something below vault/ has changed actors/<locator>/at                               the actor's
-    keys, and the generations of the names below actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
-    actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack> logs/<worker>/<number>, roster/<worker>
+    vault/<...>                                       the vault's own objects
+    caps/<link>                                       records of caps, kept apart: nobody follows their changes
+    news/<number>                                     announces that something below vault/ has changed
+    actors/<locator>/at                               the actor's keys, and the generations of the names below
+    actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
+    actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack>
+    logs/<worker>/<number>, roster/<worker>
 
-A purge increments a generation: everything below the old one is gone with that single write, even what is still being
-written to it, and is deleted afterwards. Keys and generations are one object, because they change together: nobody can
-seal with old keys into a new generation, or the reverse. A body is framed by one byte: an object of no bytes is a
-tombstone.
+A purge increments a generation number. With that single write all objects below the old number are gone, even those
+still being written, and they are deleted afterwards. An actor's keys and generations are one object, because they
+change together: nobody can seal with old keys into a new generation, or with new keys into an old one. The first byte
+of each body only shows that the object is no tombstone: a tombstone is an object of no bytes.
 """
 
 from __future__ import annotations

@@ -130,7 +130,10 @@ class LogWalk:
             self._find(Flaw.LOG_ROLLED_BACK, message)
 
     def decoded(self, walked: Walked) -> Iterator[tuple[int, Entry]]:
-        """The entries of a log that can be decoded, with their numbers. Others become findings."""
+        """The entries of a log that can be decoded, with their numbers.
+
+        An entry that cannot be decoded becomes a finding.
+        """
         for number, data in walked.entries:
             try:
                 entry = decode_entry(data)

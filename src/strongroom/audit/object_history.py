@@ -19,14 +19,14 @@ from strongroom.store import CLOCK_LEEWAY
 VAULT = "vault"
 """The `shelf` of objects that belong to the vault itself and not to an actor."""
 RESTATED = "migrate"
-"""The op of entries that state anew which objects an owner has. They replace all earlier statements of the log."""
+"""The op of entries that state anew which objects an owner has. Such an entry replaces all earlier statements."""
 _NEVER = -1 << 62
 
 
 class There:
-    """The objects in a store.
+    """The objects in a store: the digest of each, by the tags of its owner and of the object.
 
-    They are digests by two tags, the owner's and the object's. The digest of a tombstone is "".
+    The digest of a tombstone is "".
     """
 
     def __init__(self, digests: Mapping[tuple[str, str], str]) -> None:
@@ -76,8 +76,8 @@ class ObjectStatement(NamedTuple):
 class _Emptied:
     """One worker's erasures of one namespace.
 
-    Held are the time, the number and the `done` entry of the latest certain erasure, and the time of the latest erasure
-    that was only begun.
+    The fields hold the time, the number and the `done` entry of the latest certain erasure. `perhaps` is the time of
+    the latest erasure that was only begun.
     """
 
     sure: int = _NEVER

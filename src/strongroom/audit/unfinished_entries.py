@@ -3,7 +3,7 @@
 A worker states an entry as `done` before it answers its caller, or a moment later. If the worker was killed or failed
 before that, two things are unknown: whether it had answered, and whether a missing effect was never made or was undone
 later. The first verification that finds such an entry settles it. Effects that are in the store are required from then
-on, and missing effects are reported once. What was found is called a sighting, and is kept in the extension lines of
+on, and missing effects are reported once. A sighting lists both kinds of effects, and is kept in the extension lines of
 the log's checkpoint.
 """
 

@@ -84,7 +84,8 @@ class VerificationReport(msgspec.Struct, frozen=True):
     def ok(self) -> bool:
         """True if log and store have no flaw, and the log continues its last seen checkpoint.
 
-        Also, no unsettled entry may hide the loss of an acknowledged write.
+        False also if an effect of an unsettled entry is missing and was not reported before: a write that was
+        acknowledged may be lost.
         """
         return self.is_sound and self.seen_before is not None and not self.doubtful
 

@@ -1,4 +1,4 @@
-"""The shape of a cap: its claims, how a token splits into links, and what a well-formed link may say.
+"""The shape of a cap: its claims, how a token splits into links, and which claims a link may have.
 
 No value is trusted yet, because no signature has been checked. Each payload must be *exactly* the canonical encoding of
 its claims. This rules out duplicate keys, unknown claims, other spellings and spare bits.
@@ -86,7 +86,7 @@ class Grantable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class Narrowing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The claims of a later link.
 
-    A claim that is absent is inherited from the link before; one that is present narrows.
+    If a claim is absent, the value of the link before holds. If it is present, it narrows that value.
     """
 
     v: int

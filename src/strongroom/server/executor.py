@@ -1,4 +1,4 @@
-"""The executor of calls. They run on the event loop up to their commits, and one thread commits for many calls.
+"""The executor of calls. A call runs on the event loop up to its commit, and one thread commits for many calls.
 
 The loop runs each operation up to its commit, which takes a fraction of a millisecond. One thread then writes all
 commits that are ready in one transaction (group commit), and the loop continues each operation. So threads do not

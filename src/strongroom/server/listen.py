@@ -134,8 +134,8 @@ def serve(
 def _allow_files(count: int) -> int:
     """Raise this process's limit of open files as far as allowed, since each connection needs one.
 
-    Returns how many connections, of the `count` wanted, the process may have open. With more, it could not accept new
-    ones.
+    Returns how many connections, of the `count` wanted, the process may have open. With more open connections, the
+    process could not accept new ones.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)

@@ -257,7 +257,7 @@ async def _send(send: Send, answer: HttpAnswer, request_id: str) -> None:
 async def _wait_until_gone(receive: Receive) -> None:
     """Wait until uvicorn has noticed the disconnect.
 
-    If the call ended sooner, uvicorn would report a missing answer.
+    Without this wait, uvicorn would report that the answer is missing.
     """
     while (await receive())["type"] != "http.disconnect":
         pass

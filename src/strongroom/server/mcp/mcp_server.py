@@ -51,7 +51,7 @@ _MANY, _LARGE = 64, 2048
 
 @dataclass(frozen=True, slots=True)
 class McpCall(Generic[R]):
-    """One call: its arguments are parsed, it is made, and its answer is formatted."""
+    """One call: the parsing of its arguments, the call itself, and the formatting of its answer."""
 
     kind: type[api.Call[Any]]
     read: Callable[[], api.Call[Any]]

@@ -74,7 +74,10 @@ def _stdin_apart() -> Iterator[int]:
 
 
 class _Lines:
-    """The lines from a descriptor. They are read by a daemon thread, which need not end before the process exits."""
+    """The lines that a descriptor delivers.
+
+    They are read by a daemon thread, which need not end before the process exits.
+    """
 
     refuse: Callable[[SessionMessage], Awaitable[None]]
     """A function that sends the answer to a message refused before the SDK reads it."""

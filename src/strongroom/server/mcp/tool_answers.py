@@ -1,4 +1,10 @@
-"""Answers for a model, as a struct and as text. All text that others wrote is fenced or neutralised."""
+"""Answers for a model, as a struct and as text. All text that others wrote is fenced or neutralised.
+
+Some clients show a model the struct and others the text, so both must be equally safe. In both, texts of lines are
+fenced: put between two marks as data. Authors, sessions, sources, tags, turns and meta were chosen by the writer of a
+line, so they are neutralised: marks and hidden characters are removed. Ids, namespaces and cursors come from a vault,
+or from a server that claims to be one. They are neutralised if their form is wrong.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +34,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class RecalledLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One recalled line. `text` is data between two marks, never an instruction; `time` is when the event happened.
+    """One recalled line.
 
-    `tags`, `meta`, `expires`, `replaces` and `turn` are there only if the line has them. `document` is there only if
-    the line is a document, and is its key.
+    `text` is data between two marks, never an instruction. `time` is when the event in the text happened. `tags`,
+    `meta`, `expires`, `replaces` and `turn` are there only if the line has them. `document` is there only if the line
+    is a document, and holds the document's key.
     """
 
     id: str
@@ -52,7 +59,10 @@ class RecalledLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RecalledLines(msgspec.Struct, frozen=True):
-    """The recalled lines, best first. Only `mark` marks the beginning and end of recalled text in this answer."""
+    """The recalled lines, best first.
+
+    `mark` is the one valid mark of this answer: each text of a line begins and ends with it.
+    """
 
     mark: str
     notice: str
@@ -98,7 +108,8 @@ class ShownProfile(msgspec.Struct, frozen=True):
 class ShownProfiles(msgspec.Struct, frozen=True):
     """The profiles that the owner approved.
 
-    Only `mark` marks the beginning and end of a profile in this answer. `left_out` names the profiles that did not fit.
+    `mark` is the one valid mark of this answer: each profile begins and ends with it. `left_out` names the profiles
+    that did not fit.
     """
 
     mark: str

@@ -99,7 +99,7 @@ A run stops all threads, for up to 50 ms with much in RAM, and cycles are few.
 def serve(
     vault: Vault, place: ListenPlace, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
-    """Serve an open vault until SIGTERM or SIGINT, then return.
+    """Serve an open vault until SIGTERM or SIGINT, and return after that.
 
     `started` is called with the URL once the server listens.
     """

@@ -25,7 +25,7 @@ _UPKEEP_SECONDS = 60.0
 _DISTANT_SECONDS = 600.0
 """Seconds for which the vault's own figures are cached if the vault is in a bucket.
 
-There the figures cost a request for each cap's record.
+Reading the figures costs a request for each cap's record.
 """
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,4 +1,4 @@
-"""Background work of a server: counts of events without a record, checkpoints, and scrubs that were put off."""
+"""Background work of a server: records of events that were only counted, checkpoints, and scrubs that were put off."""
 
 from __future__ import annotations
 

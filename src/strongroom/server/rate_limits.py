@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from strongroom.errors import ServerUnavailable
 
 LONGEST = 2.0
-"""The most seconds for which a caller is blocked because of server time used: reloading a large memory is no attack."""
+"""The most seconds for which used server time blocks a caller.
+
+A caller that reloads a large memory uses much time, but is no attacker.
+"""
 
 
 class Buckets:

@@ -8,8 +8,8 @@ It sees ciphertext and opaque names only. Two interfaces, one object:
 Rules for every backend, checked by `strongroom.store.conformance`:
 
 * What a call has written is durable when it returns. After Unavailable the write may or may not have happened; repeat
-  the call to find out. If `is_whole` is true, a failed commit has written nothing; otherwise it may have written some
-  of its objects.
+  the call to find out. If `is_whole` is true, a commit is written as a whole or not at all. In other stores, a commit
+  that failed may have written some of its objects.
 * Deleting an object removes its body and leaves a tombstone: the name stays taken for ever. Only `Purge` removes names,
   and another effect of the same commit must announce the purge.
 * Each change gives an object a new version. `changes` lists the changes in one part of the store (a scope), in the
@@ -165,7 +165,7 @@ class Backend(Protocol):
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> Store:
-        """Create a store with its first commit at `location`, whole or not at all. VaultExists if it is taken."""
+        """Create a store with its first commit, whole or not at all. Raises VaultExists if `location` is taken."""
 
     def open(self, location: str) -> Store:
         """Open the store at `location`. VaultMissing if there is no store."""
@@ -239,7 +239,7 @@ def is_derived(name: str) -> bool:
 
 
 def check_derived(name: str) -> None:
-    """Raise unless an object is derived data. Any other write needs a log entry."""
+    """Raise an error if the object is not derived data. Any other write needs a log entry."""
     if not is_derived(name):
         raise ValueError("only derived data may be written without a log entry")
 
@@ -268,10 +268,13 @@ class Store(Protocol):
         """
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
-        """Replace an object outside the log (derived data only). Raises Lost if its version is another."""
+        """Replace an object outside the log (derived data only). Raises Lost if the object's version is another."""
 
     def delete(self, name: str, version: Version) -> Version:
-        """Turn an object into a tombstone outside the log (derived data only). Lost if its version is another."""
+        """Turn an object into a tombstone outside the log (derived data only).
+
+        Raises Lost if the object's version is another.
+        """
 
     def scope(self, name: str) -> str:
         """The scope of `name`: the part of the store whose changes are followed together.
@@ -336,7 +339,7 @@ class Store(Protocol):
         """Remove deleted bytes that are still in journals. False if another process uses a journal: try again."""
 
     def close(self) -> None:
-        """Close files and connections. Calling it twice is harmless."""
+        """Close files and connections. Calling `close` twice is harmless."""
 
 
 @runtime_checkable

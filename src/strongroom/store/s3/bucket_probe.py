@@ -1,10 +1,10 @@
 """A probe of the guarantees that a bucket must give, on the bucket itself: some servers silently ignore conditions.
 
 Each trial has a name, writes objects below `probe/` and removes them again. A vault is opened only if all trials pass.
-A trial may lose a race although there is no other writer, because the answer to its first attempt got lost. That proves
-nothing, so the trial is repeated under another name. The trial with several writers is separate, because some servers
-let losers wait for a second or more. Creating a vault waits for this trial; after opening a vault, it runs a moment
-later in the background.
+A trial may lose a race although there is no other writer, because the answer to its first attempt got lost. Such a loss
+proves nothing, so the trial is repeated under another name. The trial with several writers is separate, because some
+servers let losers wait for a second or more. Creating a vault waits for this trial; after opening a vault, it runs a
+moment later in the background.
 """
 
 from __future__ import annotations

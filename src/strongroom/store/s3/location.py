@@ -91,7 +91,7 @@ def _check_values(known: Mapping[str, str]) -> None:
         )
     if ("access_key_id" in known) != ("secret_access_key" in known):
         raise KeyUnavailable(
-            "only one of the access key's id and its secret is set",
+            "the AWS credentials are incomplete: the key id or the secret is missing",
             hint="set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither",
         )
 

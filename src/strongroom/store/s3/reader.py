@@ -77,9 +77,9 @@ class Reader:
         return view
 
     def _held(self, locator: str) -> ActorView:
-        """The one view of an actor.
+        """The one view (replica) of an actor in this process.
 
-        A new view is registered before its first refresh, so that a view made later has greater numbers.
+        A new view is registered before its first refresh, so that the change numbers of a view made later are greater.
         """
         with self._guard:
             found = self._actors.get(locator)

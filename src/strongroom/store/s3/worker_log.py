@@ -30,7 +30,10 @@ from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import Bucket, NameTaken
 
 WITHIN = 1.0
-"""Seconds from an effect until the timer writes its `done`, if no other bundle did; then seconds between attempts."""
+"""The most seconds from an effect until the timer writes its `done` to the log.
+
+If writing fails, the timer tries again after this many seconds.
+"""
 _MOST_RUNS = 1000
 """The most runs (ranges of numbers) that one entry names, so that the entry does not become too large."""
 _NUMBER = re.compile(r"[0-9]{12}")

@@ -16,7 +16,7 @@ from strongroom.model import Actor, CapRecord, Void
 from strongroom.vault.owner_audit import EntryOf
 
 _LEEWAY = 60
-"""Seconds by which the clocks of two workers may differ. A real difference is less."""
+"""The most seconds by which the clocks of two workers are assumed to differ."""
 
 
 def judge(state: Replica, record: CapRecord) -> CapRecord:

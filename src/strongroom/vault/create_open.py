@@ -235,8 +235,9 @@ _create = create
 def _makers_in_turn(place: str) -> Iterator[None]:
     """Let only one process at a time make a vault in this directory, as far as its file system has locks.
 
-    The lock only saves work. It does not work in a bucket, and it is given up after some seconds. Without it, `create`
-    raises in the process that loses the race. `create` also reports a directory that cannot be made.
+    The lock only saves work. A bucket has no such lock, and a process stops waiting for the lock after some seconds.
+    Without the lock, `create` raises in the process that loses the race. `create` also reports a directory that cannot
+    be made.
     """
     with ExitStack() as held:
         if "://" not in place:

@@ -122,7 +122,7 @@ class FleetAudit(Audit):
     def _keep(self, seen: dict[str, merkle_log.Checkpoint]) -> None:
         """Store these checkpoints as last seen.
 
-        If another process has stored a newer checkpoint of a log meanwhile, that one is kept.
+        If another process has stored a newer checkpoint of a log meanwhile, the newer one is kept.
         """
         now = self.seen_logs()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}

@@ -1,9 +1,9 @@
 """Move a vault into a bucket. Every run writes the same objects, so a run continues an interrupted one.
 
 The first object holds an entry `migrate`, in a log of its own. The whole log of the source follows, as the log of a
-worker named after it, and then the objects, unchanged. After everything has been compared, the format record makes the
-prefix a vault. The keys of both logs are derived from the vault's own keys, so that a later run can sign with them,
-too.
+worker whose name is derived from that log. The objects come next, unchanged. After everything has been compared, the
+format record makes the prefix a vault. The keys of both logs are derived from the vault's own keys, so that a later run
+can sign with them, too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CarriedLog:
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
 
     def all_done(self, time: int) -> tuple[str, bytes]:
-        """The last bundle. It confirms that every entry before it was carried out."""
+        """The last bundle of the log. It confirms that every entry before it was carried out."""
         return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
     def is_own(self, bundle: LogBundle) -> bool:

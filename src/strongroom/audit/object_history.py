@@ -38,10 +38,11 @@ class There:
 
 
 class ToldEntry(NamedTuple):
-    """An entry with its worker and number, and whether it is known to have been carried out.
+    """An entry with its worker and number, and the evidence that it was carried out.
 
-    `said_at` is the number of the `done` entry that states this entry, or None. A part of an entry is one of its object
-    states, by index; the last part is its erasure. `seen` holds the parts whose effect was seen without a `done`.
+    `said_at` is the number of the `done` entry that states this entry as carried out, or None. The parts of an entry
+    are its object states, by index, and last its erasure. `seen` holds the parts whose effect was seen in the store
+    although no `done` states them.
     """
 
     worker: str

@@ -29,7 +29,10 @@ from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.owner_audit import BETWEEN, Audit, EntryOf
 
 _ENGINE = "recency"
-"""The engine to load. Nothing is ranked here, and this engine loads fastest."""
+"""The name of the engine with which a vault is read for verification.
+
+Nothing is ranked here, and this engine loads fastest.
+"""
 
 
 class FleetAudit(Audit):

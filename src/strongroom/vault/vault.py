@@ -97,7 +97,7 @@ class Vault:
         return self._state.vault_id
 
     def memory(self, token: str, *, source: str = "python", request: str = "") -> Memory:
-        """The memory that a cap opens. The cap is checked at every call, not here."""
+        """The memory that a cap opens. The cap is checked at every call on the memory, and not by this method."""
         return Memory(self.door(token, source=source, request=request))
 
     def door(self, token: str, *, source: str = "python", request: str = "") -> LocalTransport:

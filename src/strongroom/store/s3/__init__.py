@@ -1,9 +1,9 @@
 """A vault in a bucket, for any number of workers: `s3://bucket/prefix`.
 
 Each worker has a log of its own. A commit first writes an intent to that log (write-ahead), and then carries out the
-effects. A last entry, `done`, states that it did, and the caller gets its answer. If a commit only creates objects of
-an actor, `done` may follow a moment after the answer (ADR 0037). Workers keep no state that cannot be read again from
-the bucket.
+effects. A last entry, `done`, states that the effects were carried out. Only then does the caller get its answer. If a
+commit only creates objects of an actor, `done` may follow a moment after the answer (ADR 0037). Workers keep no state
+that cannot be read again from the bucket.
 """
 
 from __future__ import annotations

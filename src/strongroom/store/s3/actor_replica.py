@@ -178,7 +178,10 @@ class ActorView(View):
         return name, either(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
-        """Make the next round read again what this process wrote in this round, since this round's list may lack it."""
+        """Make the next round (read of the bucket) read this process's latest writes again.
+
+        The list of the present round may lack these writes.
+        """
         own = [name for name, began in self._own.items() if began >= current]
         self._last.update((object_names.actor_place(name, self.table), "") for name in own)
 

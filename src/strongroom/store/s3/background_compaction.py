@@ -20,7 +20,7 @@ AGAIN = 60.0
 SOON = 15.0
 """Seconds until an actor with many unpacked lines may be compacted again. Such lines slow down every get."""
 _MANY = 512
-"""From this number of unpacked lines on, SOON applies and not AGAIN."""
+"""With more unpacked lines than this, an actor may be compacted again after SOON, and not only after AGAIN."""
 _WAITING = 256
 _PATIENCE = 15.0
 
@@ -68,7 +68,10 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop after the current pass, which then neither waits nor deletes anything. Calling it twice is harmless."""
+        """Stop after the current pass, which then neither waits nor deletes anything.
+
+        Calling `close` twice is harmless.
+        """
         with self._guard:
             self._stop.set()
             self._waiting.put(None)

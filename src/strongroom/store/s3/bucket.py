@@ -239,10 +239,10 @@ class S3Bucket:
 
 
 def as_listed(bucket: Bucket, one: BucketListing) -> BucketObject | None:
-    """Read an object as in a list.
+    """Read an object that was listed.
 
-    Returns its current bytes and etag, or None. Raises StoreUnavailable if it has the etag of the list but another
-    length.
+    Returns its current bytes and etag, or None. Raises StoreUnavailable if the object still has the listed etag but
+    another length.
     """
     for _ in range(_ASKS):
         found = bucket.get(one.name)

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     unfinished: Mapping[str, Pack]
     """Packs that are not merged into new ones, but still hold bodies of forgotten lines."""
     covered: frozenset[str]
-    """Names of lines in the packs that stay, whose single objects are only copies."""
+    """Names of lines in packs that are not merged, where the single object of a line is only a copy."""
     chunks: Sequence[Sequence[str]]
     """For each new pack, the names of its lines."""
 

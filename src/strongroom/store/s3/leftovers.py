@@ -78,7 +78,10 @@ class Leftovers:
             return not self._waiting
 
     def close(self) -> None:
-        """Remove the bytes for all waiting actors, and never start the timer again. Calling it twice is harmless."""
+        """Remove the bytes for all waiting actors, and never start the timer again.
+
+        Calling `close` twice is harmless.
+        """
         with self._guard:
             self._is_closed = True
             cancel, self._cancel = self._cancel, None

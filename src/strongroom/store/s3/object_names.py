@@ -52,7 +52,7 @@ _SHELF = re.compile(r"memory/([0-9a-f]{32})/(.*)", re.DOTALL)
 _LOG = re.compile(r"logs/[^/]+/")
 _GENERATIONS = 1_000_000
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors that decoding bytes of others can raise."""
+"""The errors that decoding can raise for bytes that we did not write."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -48,7 +48,7 @@ class Reader:
         self._requests = requests
         """Threads for single requests.
 
-        They are separate from `threads`: a task there waits for requests, and so must not take their threads.
+        They are separate from `threads`: a task on `threads` waits for requests, so these need other threads.
         """
         self._views = count(1)
         self.vault = VaultView(bucket, next(self._views), now)

@@ -142,6 +142,6 @@ def read(path: Path) -> Token | None:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise KeyUnavailable(
             f"other users can read the owner's cap {path}",
-            hint=f"run `chmod 600 {path}`, or remove the file to get a new cap",
+            hint=f"chmod 600 {path}, or remove the file to get a new cap",
         )
     return Token(data.decode("utf-8", "replace").strip())

@@ -96,5 +96,5 @@ def _check_not_half_moved(bucket: Bucket, location: str) -> None:
     if any(worker.startswith(object_names.MOVING) for worker in worker_log.written_logs(bucket)):
         raise StoreUnavailable(
             f"the move of a vault to s3://{location} was interrupted, so the vault there cannot be opened yet",
-            hint="run the same `strongroom migrate` command again: it continues where it was interrupted",
+            hint="run the same `strongroom migrate` again: it continues where it was interrupted",
         )

@@ -1,8 +1,8 @@
 """The types that travel between a caller and a vault: a struct for each call and each answer, and one for errors.
 
-The embedded vault, the HTTP server, the MCP tools and the client share these types. Pure: no transport, no I/O. No
-memory call has an actor field: the cap alone says whose memory it is. A mint names the actor of the new cap, and the
-vault checks it against what the minting cap covers.
+The embedded vault, the HTTP server, the MCP tools and the client share these types. The package is pure: no transport,
+no I/O. No memory call has an actor field: the cap alone says whose memory it is. A `Mint` call names the actor of the
+new cap, and the vault checks that the admin cap covers this actor.
 """
 
 from __future__ import annotations
@@ -131,4 +131,4 @@ CALLS: tuple[type[Call[Any]], ...] = (
     Prove,
     ReadStatus,
 )
-"""Every call. A server has a route for each."""
+"""The type of every call. A server has a route for each of them."""

@@ -1,4 +1,4 @@
-"""The calls with an admin cap: minting, revoking, reading the log and the state of the vault."""
+"""The calls with an admin cap: minting and revoking caps, reading the log, and reading the state of the vault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Mint(Call[Issued], frozen=True, kw_only=True):
 
 
 class ListCaps(Call[Caps], frozen=True, kw_only=True):
-    """The minted caps of the actors that the admin cap covers."""
+    """List the minted caps of the actors that the admin cap covers."""
 
     op = Op.MINT
     data_class = DataClass.ADMIN
@@ -37,7 +37,7 @@ class ListCaps(Call[Caps], frozen=True, kw_only=True):
 
 
 class Revoke(Call[Revoked], frozen=True, kw_only=True):
-    """Revoke a cap for memory, and all that were narrowed, renewed or minted from it."""
+    """Revoke a cap for memory, and every cap that was narrowed, renewed or minted from it."""
 
     op = Op.REVOKE
     data_class = DataClass.ADMIN
@@ -47,7 +47,10 @@ class Revoke(Call[Revoked], frozen=True, kw_only=True):
 
 
 class ReadEntries(Call[Entries], frozen=True, kw_only=True):
-    """Entries of the log from `start` on. They hold tags, never texts, nor the names of actors and namespaces."""
+    """Read entries of the log, from the index `start` on.
+
+    Entries name actors and namespaces by keyed hashes only, and hold no texts.
+    """
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN
@@ -58,7 +61,7 @@ class ReadEntries(Call[Entries], frozen=True, kw_only=True):
 
 
 class SignCheckpoint(Call[Signed], frozen=True, kw_only=True):
-    """A signed checkpoint of the log as it is now."""
+    """Ask for a signed checkpoint of the log as it is now."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN
@@ -67,7 +70,7 @@ class SignCheckpoint(Call[Signed], frozen=True, kw_only=True):
 
 
 class Prove(Call[Proven], frozen=True, kw_only=True):
-    """A proof that one entry is in the log."""
+    """Ask for a proof that one entry is in the log."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN
@@ -77,7 +80,7 @@ class Prove(Call[Proven], frozen=True, kw_only=True):
 
 
 class ReadStatus(Call[Status], frozen=True, kw_only=True):
-    """The state of the vault."""
+    """Read the state of the vault."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN

@@ -1,4 +1,4 @@
-"""The answers that the model has no word for."""
+"""The answers to calls, apart from those that are already types of `strongroom.model`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strongroom.model import CapRecord, Hit, Receipt
 
 
 class Receipts(msgspec.Struct, frozen=True):
-    """One receipt for each line, in the order given."""
+    """One receipt for each line, in the order in which the lines were sent."""
 
     receipts: tuple[Receipt, ...]
 
@@ -27,11 +27,14 @@ class Inbox(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """An acknowledgement: it is logged. The index is withheld, because it would tell of others' activity."""
+    """An acknowledgement that something was logged.
+
+    It leaves out the entry's index in the log, because the index would show how active other actors are.
+    """
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A new cap. `link` is its id for revoking it; `expires` is in seconds since 1970."""
+    """A new cap. `link` is the id by which the cap can be revoked; `expires` is in seconds since 1970."""
 
     cap: str
     link: str
@@ -48,41 +51,41 @@ class Caps(msgspec.Struct, frozen=True):
 
 
 class Revoked(msgspec.Struct, frozen=True):
-    """The links that are now revoked: the one named, and those renewed or minted with it."""
+    """The ids of the links that are now revoked: the named link, and every link that was renewed or minted with it."""
 
     links: tuple[str, ...]
 
 
 class Logged(msgspec.Struct, frozen=True):
-    """One entry of the log, with its index. `entry` is None where it has been archived."""
+    """One entry of the log, with its index. `entry` is None if the entry has been archived."""
 
     index: int
     entry: Entry | None
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """Some entries of the log, and the log's size."""
+    """Some entries of the log, and the number of entries in the whole log."""
 
     entries: tuple[Logged, ...]
     size: int
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """A signed checkpoint (C2SP signed note) and the key to check it with."""
+    """A signed checkpoint (C2SP signed note) and the public key that verifies it."""
 
     checkpoint: str
     key: str
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """A proof (C2SP tlog-proof) that an entry is in the log, and the key to check it with."""
+    """A proof (C2SP tlog-proof) that an entry is in the log, and the public key that verifies it."""
 
     proof: str
     key: str
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The state of a vault, and the namespaces that the admin cap covers. Nothing in it tells of an actor."""
+    """The state of a vault, and the namespaces that the admin cap covers. It names no actor."""
 
     vault: str
     version: str

@@ -11,13 +11,14 @@ from strongroom.model import DataClass, Op
 A = TypeVar("A")
 
 Names = tuple[str, ...] | None
-"""Namespaces; None stands for all of the cap's."""
+"""Names of namespaces. None stands for all namespaces of the cap."""
 
 
 class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A call to a vault. `A` is the type of its answer, the same as `answer`.
+    """A call to a vault. `A` is the type of its answer, and the class attribute `answer` holds that type.
 
-    `op` and `data_class` are what the cap must allow; `method` and `path` are its HTTP route.
+    The cap must allow the operation `op` on data of the class `data_class`. `method` and `path` are the call's HTTP
+    route.
     """
 
     op: ClassVar[Op]
@@ -30,11 +31,11 @@ class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown
 class Transport(Protocol):
     """Carries calls into a vault in this process, or to a server. Thread-safe.
 
-    Raises the errors of `strongroom.errors`, the same ones wherever the vault is.
+    Raises the errors of `strongroom.errors`, and the same errors for both kinds of vault.
     """
 
     def call(self, call: Call[A]) -> A: ...
 
     def with_cap(self, token: str) -> Transport:
-        """A transport to the same place under another cap. Shares open connections, and does not renew that cap."""
+        """A transport to the same vault under another cap. It shares open connections, and does not renew that cap."""
         ...

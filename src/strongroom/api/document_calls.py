@@ -11,7 +11,7 @@ from strongroom.model import Document, DocumentHistory, DocumentPage, Forgotten,
 
 
 class ReadDocument(Call[Document], frozen=True, kw_only=True):
-    """The present version of a document."""
+    """Read the present version of a document."""
 
     op = Op.GET
     answer = Document
@@ -21,7 +21,7 @@ class ReadDocument(Call[Document], frozen=True, kw_only=True):
 
 
 class WriteDocument(Call[Document], frozen=True, kw_only=True):
-    """Write a document that is still at `version` (compare-and-swap; empty: there is none)."""
+    """Write a document that is still at `version` (compare-and-swap). An empty `version`: it must not exist yet."""
 
     op = Op.PUT
     answer = Document
@@ -36,7 +36,7 @@ class WriteDocument(Call[Document], frozen=True, kw_only=True):
 
 
 class ListDocuments(Call[DocumentPage], frozen=True, kw_only=True):
-    """One page of documents by key, without their texts."""
+    """Read one page of documents in the order of their keys, without their texts."""
 
     op = Op.LIST
     answer = DocumentPage
@@ -48,7 +48,7 @@ class ListDocuments(Call[DocumentPage], frozen=True, kw_only=True):
 
 
 class DeleteDocument(Call[Forgotten], frozen=True, kw_only=True):
-    """Delete a document with all of its versions, if it is still at `version` where one is given."""
+    """Delete a document with all of its versions. If `version` is given, the document must still be at that version."""
 
     op = Op.FORGET
     answer = Forgotten
@@ -59,9 +59,9 @@ class DeleteDocument(Call[Forgotten], frozen=True, kw_only=True):
 
 
 class RenameDocument(Call[Document], frozen=True, kw_only=True):
-    """Give a document another key, with its earlier versions, if it is still at `version` where one is given.
+    """Give a document another key, and keep its earlier versions. The cap must also allow `put`.
 
-    The cap needs `put` too.
+    If `version` is given, the document must still be at that version.
     """
 
     op = Op.FORGET
@@ -74,7 +74,7 @@ class RenameDocument(Call[Document], frozen=True, kw_only=True):
 
 
 class ReadDocumentHistory(Call[DocumentHistory], frozen=True, kw_only=True):
-    """The versions of a document with their texts, newest first, at most as many as the cap's `max_k`."""
+    """Read the versions of a document with their texts, newest first. The cap's `max_k` limits their number."""
 
     op = Op.GET
     answer = DocumentHistory

@@ -1,4 +1,4 @@
-"""The calls to a memory, and the renewal of its cap."""
+"""The calls to a memory, and the call that renews its cap."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from strongroom.model import Erased, Forgotten, Listing, NewLine, Op, Profile, R
 
 
 class LineFilter(Call[A], frozen=True, kw_only=True):
-    """A call that may be limited to lines which meet every condition given.
+    """A call that may be limited to lines which meet every given condition.
 
-    `tags` must all be on the line. `meta` names members that must be there and equal. `since` is the first moment that
-    counts, `until` the first that does not.
+    `tags`: the line has all of them. `meta`: the line has each of these members, with an equal value. `since` is the
+    earliest time that is included, `until` the earliest time that is not.
     """
 
     kind: str | None = None
@@ -39,7 +39,7 @@ class Put(Call[Receipts], frozen=True, kw_only=True):
 
 
 class ReadInbox(Call[Inbox], frozen=True, kw_only=True):
-    """The key to seal lines to while the vault is out of reach."""
+    """Read the public key to which lines can be sealed while the vault is out of reach."""
 
     op = Op.PUT
     answer = Inbox
@@ -48,7 +48,7 @@ class ReadInbox(Call[Inbox], frozen=True, kw_only=True):
 
 
 class Deliver(Call[Receipts], frozen=True, kw_only=True):
-    """Remember the lines of a sealed bundle, all or none: a put of its content, for the actor that it names."""
+    """Store the lines of a sealed bundle, all or none, for the actor that the bundle names."""
 
     op = Op.PUT
     answer = Receipts
@@ -67,9 +67,9 @@ class Observe(Call[Observed], frozen=True, kw_only=True):
 
 
 class Get(LineFilter[Recalled], frozen=True, kw_only=True):
-    """Recall the best `k` lines for a query, except those in `without`; or exactly the lines named by `ids`.
+    """Recall the best `k` lines for a query, except the ids in `without`; or exactly the lines named by `ids`.
 
-    `session` is the session in which the question is asked; `from_session` limits the answer to lines of one.
+    `session` is the session in which the question is asked. `from_session` limits the answer to lines of one session.
     """
 
     op = Op.GET
@@ -87,7 +87,9 @@ class Get(LineFilter[Recalled], frozen=True, kw_only=True):
 
 
 class List(LineFilter[Listing], frozen=True, kw_only=True):
-    """One page of lines in id order. With `texts`, the cap must allow `get` too, and the lines count as read."""
+    """Read one page of lines in id order. With `texts`, the cap must also allow `get`, and the log records the lines as
+    read.
+    """
 
     op = Op.LIST
     answer = Listing
@@ -100,7 +102,7 @@ class List(LineFilter[Listing], frozen=True, kw_only=True):
 
 
 class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
-    """The allowed profiles, for a system prompt."""
+    """Read the profiles of the allowed namespaces, for a system prompt."""
 
     op = Op.SNAPSHOT
     answer = Snapshot
@@ -109,7 +111,7 @@ class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
 
 
 class ReadProfile(Call[Profile], frozen=True, kw_only=True):
-    """The profile of one namespace, with its version."""
+    """Read the profile of one namespace, with its version."""
 
     op = Op.PROFILE
     answer = Profile
@@ -119,7 +121,7 @@ class ReadProfile(Call[Profile], frozen=True, kw_only=True):
 
 
 class WriteProfile(Call[Profile], frozen=True, kw_only=True):
-    """Write a profile that is still at `version` (compare-and-swap; empty: none was written yet)."""
+    """Write a profile that is still at `version` (compare-and-swap). An empty `version`: none was written yet."""
 
     op = Op.PROFILE
     answer = Profile
@@ -131,7 +133,7 @@ class WriteProfile(Call[Profile], frozen=True, kw_only=True):
 
 
 class Forget(LineFilter[Forgotten], frozen=True, kw_only=True):
-    """Forget the lines that meet every condition given. At least one condition is required."""
+    """Forget the lines that meet every given condition. At least one condition is required."""
 
     op = Op.FORGET
     answer = Forgotten
@@ -148,9 +150,10 @@ class Forget(LineFilter[Forgotten], frozen=True, kw_only=True):
 
 
 class Replace(Call[Receipt], frozen=True, kw_only=True):
-    """Put a line in the place of another one, which is not recalled any more. The cap must allow `forget`, too.
+    """Put a line in the place of an older line, which is not recalled any more. The cap must also allow `forget`.
 
-    What is left out is as in the old line, but for the time and the id. `forget` forgets the old line's text.
+    A field that is not given is copied from the older line, except its time and its id. With `forget`, the older line's
+    text is forgotten.
     """
 
     op = Op.PUT
@@ -172,7 +175,7 @@ class Replace(Call[Receipt], frozen=True, kw_only=True):
 
 
 class ReadHistory(Call[Recalled], frozen=True, kw_only=True):
-    """The stored versions of a line, oldest first: what it replaced, and what replaced it."""
+    """Read the stored versions of a line, oldest first: the lines that it replaced, and the lines that replaced it."""
 
     op = Op.GET
     answer = Recalled
@@ -182,7 +185,7 @@ class ReadHistory(Call[Recalled], frozen=True, kw_only=True):
 
 
 class Erase(Call[Erased], frozen=True, kw_only=True):
-    """Destroy namespaces with their keys, or everything of the actor."""
+    """Destroy namespaces together with their keys, or all data of the actor."""
 
     op = Op.ERASE
     answer = Erased
@@ -192,7 +195,9 @@ class Erase(Call[Erased], frozen=True, kw_only=True):
 
 
 class Renew(Call[Issued], frozen=True, kw_only=True):
-    """A new cap with the scope and the lifetime of the one shown. Only before that one ends."""
+    """Renew the cap that is shown: issue a new cap with the same scope and lifetime. The shown cap must not have
+    expired.
+    """
 
     op = Op.RENEW
     answer = Issued

@@ -17,7 +17,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     hint: str = ""
     erased: bool = False
-    """Of `cap_revoked`: whether everything of the actor is gone, as after an erasure."""
+    """Only with the reason `cap_revoked`: True if all data of the actor is gone, as after an erasure."""
 
     @classmethod
     def of(cls, error: StrongroomError) -> Refusal:
@@ -25,7 +25,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(error.family, error.reason, error.message, error.hint, erased)
 
     def raised(self) -> StrongroomError:
-        """The exception that the vault raised on the other side."""
+        """Make the exception that the vault raised on the other side."""
         error = BY_REASON.get(self.reason, ServerDefect)(self.message, hint=self.hint)
         if isinstance(error, CapRevoked):
             error.erased = self.erased
@@ -72,4 +72,6 @@ STATUS: Mapping[str, int] = {
     "clock_behind": 503,
     "server_unavailable": 503,
 }
-"""The HTTP status of each reason that a server can give. Those of creating and opening a vault never travel."""
+"""The HTTP status of each reason that a server can give. Reasons of creating and opening a vault are not here, because
+no server gives them.
+"""

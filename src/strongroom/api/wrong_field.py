@@ -1,4 +1,4 @@
-"""Names the wrong field of a call from outside, without repeating any value of the call."""
+"""Names the wrong field of a call that came from outside, and repeats no value of that call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _STEP = re.compile(r"\.([A-Za-z_]+)|\[[^\[\]]*\]")
 def wrong_field(
     error: Exception, kind: type[msgspec.Struct], noun: str = "field", *, is_named: bool = True
 ) -> tuple[str, tuple[str, ...]]:
-    """Say which field of a `kind` is wrong, and which fields there are in its place.
+    """Describe the wrong field of a call of type `kind`. Returns the description and the fields that could stand there.
 
-    An unknown field is named if its name is a plain word, since it may be anything; for a model it is not.
+    An unknown field may hold any text, so it is named only if it is a plain word. With `is_named=False` it is never
+    named.
     """
     found = _PATH.search(str(error))
     path = "$" if found is None else found[1]
@@ -40,7 +41,7 @@ def _fields(kind: type[msgspec.Struct], path: str) -> tuple[str, ...]:
 
 
 def _inner(here: Any, name: str | None) -> Any:
-    """The type of a field, or of an item if no field is named; None where the types say no more."""
+    """The type of the field `name`, or of an item of a list if `name` is None. None if the types do not tell."""
     if isinstance(here, inspect.UnionType):
         here = next((one for one in here.types if not isinstance(one, inspect.NoneType)), None)
     if name is None:

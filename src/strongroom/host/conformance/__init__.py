@@ -6,7 +6,7 @@
 
 The same from a shell: `strongroom provider check ./my-provider`, and as tests: `pytest -p
 strongroom.host.conformance.plugin --provider ./my-provider`. Each check runs in a process of its own, with a private
-home and a time limit. Its outcome is pass, fail, or not applicable, always with a reason.
+home and a time limit. The outcome of a check is pass, fail, or not applicable, always with a reason.
 """
 
 from __future__ import annotations

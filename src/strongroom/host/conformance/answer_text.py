@@ -1,4 +1,4 @@
-"""The plain text of a provider's answer: tools answer in JSON, which may write a letter as an escape."""
+"""The plain text of a provider's answer. Tools answer in JSON, in which a letter can be written as an escape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_LEVELS = 20
 
 
 def readable(answer: str) -> str:
-    """The texts in an answer: those of a JSON document, one to a line, or the answer itself."""
+    """The texts in a provider's answer: one per line if the answer is JSON, otherwise the answer itself."""
     try:
         document = json.loads(answer)
     except (ValueError, RecursionError):
@@ -20,7 +20,7 @@ def readable(answer: str) -> str:
 
 
 def _texts(value: object, levels: int) -> Iterator[str]:
-    """Every key and every value. A text that is itself JSON is decoded too."""
+    """Every key and every value of a JSON document, as text. A text that is itself JSON is decoded too."""
     if isinstance(value, str):
         inner = value.lstrip()[:1] in ("{", "[", '"') and levels > 0
         yield readable(value) if inner else value

@@ -1,4 +1,4 @@
-"""Checks of calls: their order, their threads, their arguments, and the effect of a failed start."""
+"""Checks of how a provider takes its calls: their order, threads and arguments, and a start that fails."""
 
 from __future__ import annotations
 
@@ -94,13 +94,16 @@ def any_thread(stage: CheckStage) -> str:
 
 
 def _still_keeps(stage: CheckStage, agent: TestedAgent, asking: TestedAgent) -> None:
-    """Fail if a line stored on one thread is not recalled on another. `asking`: the same person in a new session."""
+    """Fail if a line stored on one thread is not recalled on another.
+
+    The line is asked for by `agent` and by `asking`, an agent of the same person in a new session.
+    """
     if stage.way and not wait_until(lambda: recalled(LOCKER, agent, asking), stage.subject.patience):
         raise Failed("a line that was told on one thread did not come back on another")
 
 
 def plain_functions(stage: CheckStage) -> str:
-    """Look at the kind of each hook, without calling it."""
+    """Check that each hook is a plain function, without calling it."""
     agent = stage.agent()
     hooks = [name for name in vars(MemoryProvider) if not name.startswith("_") and name != "name"]
     found = {hook: getattr(agent.provider, hook) for hook in hooks if hasattr(agent.provider, hook)}
@@ -114,7 +117,7 @@ def plain_functions(stage: CheckStage) -> str:
 
 
 def newer_arguments(stage: CheckStage) -> str:
-    """Start with a keyword that a later runtime might pass."""
+    """Start the provider with a keyword argument that a later runtime might pass."""
     agent = stage.agent()
     method = agent.provider.initialize
     try:
@@ -126,7 +129,7 @@ def newer_arguments(stage: CheckStage) -> str:
 
 
 def failed_start(stage: CheckStage) -> str:
-    """Let `initialize` fail in an unusable home, then start another agent in a good one."""
+    """Let `initialize` fail in an unusable home, then start another agent in a usable home."""
     # Found out in another process: in this one, the first start must be the one that fails.
     keeps = stage.play(f"{_HERE}:remembers").answer
     broken = stage.agent(BOB)
@@ -143,12 +146,12 @@ def failed_start(stage: CheckStage) -> str:
 
 
 def remembers(stage: CheckStage) -> bool:
-    """Scene: whether anything that was stored is recalled."""
+    """Scene (run in its own process): True if the provider recalls anything that it stored."""
     return bool(stage.way)
 
 
 def _fails_to_start(agent: TestedAgent, stage: CheckStage) -> bool:
-    """Whether `initialize` fails when its home, by argument and environment, is a file."""
+    """True if `initialize` fails when the home, given as argument and in the environment, is a file."""
     blocked = stage.room.place / "no-home"
     blocked.write_text("a file")
     before = os.environ["HERMES_HOME"]
@@ -163,7 +166,7 @@ def _fails_to_start(agent: TestedAgent, stage: CheckStage) -> bool:
 
 
 def together(*steps: Callable[[], Any]) -> list[Any]:
-    """Run these at once, each on a new thread. Raises the first error of any."""
+    """Run the steps at once, each on a new thread. Raises the first error of any step."""
     gate = threading.Barrier(len(steps))
 
     def ready(step: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
 """The setting of a check: a private home, people who speak, and agents with the provider.
 
-All texts are fixed, so that two runs ask the same. Lines and questions are made so that plain word search finds them:
-each word of a question is in the line, and the answer is not in the question.
+All texts are fixed, so that two runs ask the same questions. A plain word search can find each line: every word of its
+question is in the line. The question does not contain the answer.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ BICYCLE = SpokenLine("The bicycle from Tarnholm is painted cobaltheron", "bicycl
 _TURN = SpokenLine("The soup from Ostwick needs a spoon of saffronlynx", "soup from Ostwick", "saffronlynx")
 _WRITE = SpokenLine("The kite over Brenfell was sewn by umbermarten", "kite over Brenfell", "umbermarten")
 _GRACE = 1.0
-"""Extra seconds for turns to come back after memory writes already did."""
+"""Seconds to go on waiting for turns, once memory writes have already been recalled."""
 
 
 def numbered(number: int) -> SpokenLine:
-    """One of many different lines."""
+    """A line made from `number`, so that different numbers give different lines."""
     place = f"Hall{'abcdefghijklmnopqrstuvwxyz'[number % 26]}wick"
     return SpokenLine(f"The piano of {place} was tuned by badger{number:03}", f"piano of {place}", f"badger{number:03}")
 
 
 def person(name: str) -> AgentSession:
-    """The session of a person who writes from a chat of their own."""
+    """The session of a person who writes from a private chat."""
     return AgentSession(
         id=f"20260522_101500_{name}",
         platform="telegram",
@@ -59,7 +59,7 @@ def person(name: str) -> AgentSession:
 
 
 def later(session: AgentSession, name: str = "later") -> AgentSession:
-    """The same person in the same chat, in a session of another id."""
+    """A session with another id, of the same person in the same chat."""
     return replace(session, id=f"20260523_090000_{name}")
 
 
@@ -67,7 +67,7 @@ ALICE, BOB = person("alice"), person("bob")
 
 
 class CheckStage:
-    """The tools of a check: its subject, its home, and agents with the provider."""
+    """The tools of a check: the provider under test, its home, and agents that use it."""
 
     def __init__(self, subject: Subject, room: isolated_run.CheckRoom) -> None:
         self.subject = subject
@@ -91,7 +91,7 @@ class CheckStage:
         os.pwrite(self._notes, f"{hook:30}".encode(), 0)
 
     def made(self) -> MemoryProvider:
-        """A new object of the provider."""
+        """Make a new object of the provider."""
         try:
             return self.factory()
         except ProviderUnavailable as error:
@@ -101,35 +101,42 @@ class CheckStage:
             raise Failed(f"no object could be made: {type(error).__name__}{error_location.place(error)}") from error
 
     def agent(self, session: AgentSession = ALICE) -> TestedAgent:
-        """An agent that is not started yet."""
+        """An agent that has not been started."""
         return TestedAgent(self.made(), session, str(self.home), self.subject.patience, self.note)
 
     def started(self, session: AgentSession = ALICE) -> TestedAgent:
-        """An agent whose provider is ready. NotApplicable if the provider is not set up."""
+        """A started agent. Raises NotApplicable if the provider says that it is not available."""
         agent = self.agent(session)
         if not agent.call("is_available"):
             raise NotApplicable(NOT_AVAILABLE)
         return agent.start()
 
     def fresh(self, session: AgentSession = ALICE) -> TestedAgent:
-        """A started agent of the same person in a new session, because some providers show a line once per session."""
+        """A started agent of the same person in a new session.
+
+        A new session is needed because some providers show a line only once per session.
+        """
         return self.started(later(session, f"fresh-{token_hex(4)}"))
 
     # Telling
 
     @cached_property
     def way(self) -> str:
-        """The hook through which this provider stores what it can recall later; empty if there is none.
+        """The hook through which this provider stores lines that it can recall later. Empty if there is no such hook.
 
-        Known from the probe before the checks, or found out by `learn` before a check does anything that may break the
-        provider. Later, a provider that broke would look like one that never stores anything.
+        The probe finds the hook before the checks. Without a probe, a check calls `learn` before it does anything that
+        may break the provider: a provider that broke would look like one that never stores anything.
         """
         known = self.subject.ways
         ways = self.found_ways(self.started(later(ALICE, "probe"))) if known is None else known
         return ways[0] if ways else ""
 
     def found_ways(self, agent: TestedAgent, *, whole: bool = False) -> list[str]:
-        """The hooks through which lines came back, turns first. By default only up to the first."""
+        """The hooks through which stored lines came back, `sync_turn` first.
+
+        By default the search ends early: as soon as `sync_turn` is confirmed, or with another hook after a short wait.
+        With `whole`, it waits for both hooks.
+        """
         lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
         for way, line in lines.items():
             tell(agent, line, way)
@@ -147,31 +154,31 @@ class CheckStage:
         return [way for way in lines if way in seen]
 
     def cannot(self, way: str) -> bool:
-        """Whether the probe has shown that nothing stored through this hook is recalled."""
+        """True if the probe has shown that no line stored through the hook `way` is recalled."""
         return self.subject.ways is not None and way not in self.subject.ways
 
     def learn(self) -> None:
-        """Find out now through which hook this provider stores something."""
+        """Find out now through which hook this provider stores lines."""
         _ = self.way
 
     def needs_memory(self) -> None:
-        """Raise NotApplicable for a provider that recalls nothing that was passed to it."""
+        """Raise NotApplicable if the provider recalls nothing that was passed to it."""
         if not self.way:
             raise NotApplicable(NOTHING_CAME_BACK)
 
     def needs_turns(self) -> None:
-        """Raise NotApplicable for a provider that stores no turns."""
+        """Raise NotApplicable if the provider stores no turns."""
         if self.way != "sync_turn":
             raise NotApplicable(NO_TURNS)
 
     def tell(self, agent: TestedAgent, line: SpokenLine) -> None:
-        """Give the provider a line, by a hook whose content it stores."""
+        """Give the provider a line, through the hook that it stores from."""
         tell(agent, line, self.way or "sync_turn")
 
     def keeps(self, agent: TestedAgent, line: SpokenLine) -> bool:
-        """Whether a line comes back to its speaker, in the same session or in a new one of the same person.
+        """True if a line comes back to its speaker, in the same session or in a new session of the same person.
 
-        A provider may leave out lines of the current conversation.
+        The new session is tried because a provider may leave out lines of the current conversation.
         """
         if recalled(line, agent):
             return True
@@ -179,11 +186,11 @@ class CheckStage:
         return wait_until(lambda: recalled(line, agent, other), self.subject.patience)
 
     def reads(self, session: AgentSession, line: SpokenLine) -> bool:
-        """Whether a line is recalled at once in such a session, or in a new one of the same person."""
+        """True if a line is recalled at once in the given session, or in a new session of the same person."""
         return recalled(line, self.started(session), self.fresh(session))
 
     def expect(self, line: SpokenLine, session: AgentSession, after: str) -> None:
-        """Fail if a fresh agent of that person does not recall the line."""
+        """Fail if a fresh agent does not recall the line. The agent has the person of `session`, in a new session."""
         self.needs_memory()
         if not self.fresh(session).keeps(line):
             raise Failed(f"a line that was told did not come back after {after}")
@@ -194,12 +201,12 @@ class CheckStage:
 
 
 def recalled(line: SpokenLine, *agents: TestedAgent) -> bool:
-    """Whether one of these agents recalls a line now."""
+    """True if any of the agents recalls the line now."""
     return any(line.answer in agent.recall(line.question) for agent in agents)
 
 
 def tell(agent: TestedAgent, line: SpokenLine, way: str) -> None:
-    """Give the provider a line, by the given hook."""
+    """Give the provider a line through the hook `way`: as a turn, or as a write to the built-in memory."""
     if way == "sync_turn":
         agent.keep(line.said)
     else:

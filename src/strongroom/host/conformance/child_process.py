@@ -1,4 +1,7 @@
-"""The child side of `isolated_run`: runs a check or a scene. Arguments: the job's file and the answer's."""
+"""The child side of `isolated_run`: runs a check or a scene.
+
+Its arguments are the path of the file with the job and the path of the file for the answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Checks of repeated turns: the same turn after a crash is stored once, two turns with the same words twice."""
+"""Checks of repeated turns. The same turn, delivered again after a crash, must be stored once. Two turns with equal
+words must be stored twice.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ _TURN_ID, _OTHER_ID = "0" * 31 + "1", "0" * 31 + "2"
 
 
 def same_turn_twice(stage: CheckStage) -> str:
-    """Deliver a turn twice, to two objects, as after a crash; under the same id if the hook takes one."""
+    """Deliver a turn to two objects of the provider, as after a crash; under one id if the hook takes an id."""
     stage.needs_turns()
     stage.started().keep(LOCKER.said, turn_id=_TURN_ID)
     if not stage.fresh().keeps(LOCKER):
@@ -26,7 +28,7 @@ def same_turn_twice(stage: CheckStage) -> str:
 
 
 def equal_turns(stage: CheckStage) -> str:
-    """Deliver two turns with the same words and different ids."""
+    """Deliver two turns with equal words and different ids."""
     stage.needs_turns()
     agent = stage.started()
     if not agent.takes("sync_turn", "turn_id"):
@@ -48,7 +50,7 @@ def equal_turns(stage: CheckStage) -> str:
 
 
 def _times(stage: CheckStage) -> int:
-    """How often the line comes back, by any way to ask."""
+    """Count how often the line occurs in everything that a new agent recalls for its question."""
     return stage.fresh().recall(LOCKER.question).count(LOCKER.answer)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what is stored and what is not: after a kill, after a removal, without a shutdown."""
+"""Checks of what stays stored: after the process was killed, after a removal, and without a shutdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DESCRIPTORS = Path("/dev/fd")
 
 
 def killed(stage: CheckStage) -> str:
-    """Kill a process as soon as `sync_turn` has returned, and ask in another."""
+    """Kill a process as soon as `sync_turn` has returned, and ask for the turn in another process."""
     _need_turns(stage)
     _expect_kill(stage.play(f"{_HERE}:keep_and_die"))
     if not stage.play(f"{_HERE}:recalls").answer:
@@ -34,7 +34,7 @@ def killed(stage: CheckStage) -> str:
 
 
 def killed_with_host(stage: CheckStage) -> str:
-    """Kill a process as soon as the host has taken the turn, recover in a second, and ask in a third."""
+    """Kill a process as soon as the host has taken a turn, recover in a second process, and ask in a third."""
     _need_turns(stage)
     _expect_kill(stage.play(f"{_HERE}:hand_over_and_die"))
     stage.play(f"{_HERE}:recover")
@@ -44,12 +44,12 @@ def killed_with_host(stage: CheckStage) -> str:
 
 
 def forgotten(stage: CheckStage) -> str:
-    """Write to the built-in memory, then remove it."""
+    """Write a line to the built-in memory, then remove it."""
     return _gone(stage, "remove", "")
 
 
 def replaced(stage: CheckStage) -> str:
-    """Write to the built-in memory, then replace it."""
+    """Write a line to the built-in memory, then replace it."""
     return _gone(stage, "replace", BICYCLE.said)
 
 
@@ -96,7 +96,7 @@ def no_shutdown(stage: CheckStage) -> str:
 
 
 def _dropped(stage: CheckStage, number: int) -> weakref.ref[Any] | None:
-    """Let an agent speak and drop it. Returns a weak reference to its provider."""
+    """Let an agent speak, and drop the agent. Returns a weak reference to its provider, if there can be one."""
     agent = stage.started(later(ALICE, f"dropped{number}"))
     agent.turn(numbered(number).said)
     try:
@@ -116,20 +116,20 @@ def _held() -> dict[str, int]:
 
 
 def keeps_turns(stage: CheckStage) -> bool:
-    """Whether a turn is recalled at all, in the same process."""
+    """True if the provider recalls turns. Raises NotApplicable otherwise."""
     stage.needs_turns()
     return True
 
 
 def keep_and_die(stage: CheckStage) -> None:
-    """Store a turn, and be killed as soon as `sync_turn` returns."""
+    """Store a turn, and kill this process as soon as `sync_turn` returns."""
     agent = stage.started()
     tell(agent, LOCKER, "sync_turn")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def hand_over_and_die(stage: CheckStage) -> None:
-    """Pass a turn to the host, and be killed when that returns, before the provider has taken it."""
+    """Pass a turn to the host, and kill this process once the host returns, before the provider has taken the turn."""
     with hosting(stage, stuck=True) as host:
         memory = host.manager(ALICE)
         memory.sync_turn(LOCKER.said, REPLY)
@@ -137,23 +137,23 @@ def hand_over_and_die(stage: CheckStage) -> None:
 
 
 def recover(stage: CheckStage) -> int:
-    """Start a host as after a crash, and let it hand over what was left."""
+    """Start a host as after a crash, and let it hand over the turns in its journal. Returns their number."""
     with hosting(stage) as host:
         return host.recover().handed_over
 
 
 def recalls(stage: CheckStage) -> bool:
-    """Whether a fresh process recalls the line."""
+    """True if an agent in this new process recalls the line."""
     return stage.fresh().keeps(LOCKER)
 
 
 def shows(stage: CheckStage) -> bool:
-    """Whether a fresh process recalls the line at once. No waiting: the line should be gone."""
+    """True if an agent in this new process recalls the line at once. It does not wait, as the line should be gone."""
     return recalled(LOCKER, stage.fresh())
 
 
 def goes_on(stage: CheckStage) -> bool:
-    """Whether a fresh process stores another turn."""
+    """True if an agent in this new process stores another turn."""
     stage.started(later(ALICE)).keep(BICYCLE.said)
     return stage.fresh().keeps(BICYCLE)
 

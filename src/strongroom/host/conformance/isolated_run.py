@@ -1,9 +1,11 @@
 """Runs a check in a process of its own, with a private home and a time limit.
 
-A broken provider can neither hang nor harm the person who checks it. It sees a home, a temporary directory and an
-environment made for the one check, and its process is ended with its children when the check is over (`process_cleanup`
-describes the gaps). Its output goes to a file beside them. The person's own files are not hidden from it: this guards
-against faults, not against a hostile provider.
+A broken provider can neither hang the run nor harm the person who started it. The provider sees a home, a temporary
+directory and an environment that were made for this check. When the check is over, its process and the children of its
+process are ended (`process_cleanup` describes the gaps). Their output goes to a file beside the home.
+
+The files of the person who runs the check are not hidden. So this protects against faulty providers, not against
+hostile ones.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class CheckRoom:
 
     @property
     def person(self) -> Path:
-        """The user's directory as the provider sees it. It should write only below."""
+        """The user's directory as the provider sees it. The provider should write only below this directory."""
         return self.place / "person"
 
     @property
@@ -54,15 +56,15 @@ class CheckRoom:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended, and its answer; None if it did not give one."""
+    """How a process ended, and its answer; None if it gave no answer."""
 
     code: int | None
-    """The exit code, or None if its time was over."""
+    """The exit code, or None if the time limit was reached."""
     answer: Any = None
 
     @property
     def how(self) -> str:
-        """The end in words, without the provider's own."""
+        """How the process ended, in our words and none of the provider's."""
         if self.code is None:
             return "was ended because its time was over"
         if self.code < 0:
@@ -71,7 +73,7 @@ class Ended:
 
 
 def prepare_room(subject: Subject, place: Path) -> CheckRoom:
-    """Make an empty room for a check of the subject."""
+    """Make the empty directories for a check, and put the provider's files into its home."""
     room = CheckRoom(place)
     for directory in (room.home, room.person / "tmp", room.person / "work"):
         make_directory(directory)
@@ -84,8 +86,8 @@ def run_in_process(
 ) -> Ended:
     """Run `module:function` in a process of its own and return its answer.
 
-    With a time limit the process leads a process group, which is ended with it. A scene inside a check has no limit and
-    stays in the check's group.
+    With a time limit, the process leads a process group, and the whole group is ended with it. A scene is a part of a
+    check that runs in another process: it has no limit and stays in the check's group.
     """
     number = len(list(room.place.glob("job-*.json")))
     job, answer = room.place / f"job-{number}.json", room.place / f"answer-{number}.json"
@@ -114,7 +116,7 @@ def _launched(
 
 
 def _awaited(child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
-    """Wait for a process, and end what it left running: a provider may have started helpers."""
+    """Wait for a process, then end the processes that it left running, because a provider may have started helpers."""
     if seconds is None:
         return child.wait()
     try:

@@ -16,12 +16,12 @@ _WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of each check of a provider."""
+    """The outcomes of all checks of one provider."""
 
     subject: str
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
-    """The parts that could not be tested, in sentences."""
+    """The parts of the provider that could not be tested, in sentences."""
 
     @property
     def failed(self) -> tuple[Result, ...]:
@@ -32,17 +32,17 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The number of checks by outcome."""
+        """The number of checks for each outcome, as a sentence that includes the notes."""
         counts = [f"{self.count(outcome)} {words}" for outcome, words in _COUNTED.items()]
         checks = "1 check" if len(self.results) == 1 else f"{len(self.results)} checks"
         return "; ".join([f"{checks} of {self.subject}: {', '.join(counts)}", *self.notes])
 
     def text(self) -> str:
-        """A table for a terminal: each check with its question, and the reason if it did not pass."""
+        """A table for a terminal: each check with its question, and the reason if the check did not pass."""
         return "\n".join([*(f"note: {one}" for one in self.notes), *self._rows(), "", self.summary])
 
     def markdown(self) -> str:
-        """A table for a page: each check with its outcome and what was seen."""
+        """A table in Markdown: each check with its outcome and its reason."""
         rows = [
             f"| `{one.check.id}` | {_SHORT[one.outcome]} | {_cell(one.check.title)} | {_cell(one.reason)} |"
             for one in self.results
@@ -51,7 +51,7 @@ class Report:
         return "\n".join([f"{self.summary}.", "", *head, *rows, ""])
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """The report as values for JSON."""
         counts = {outcome.value.replace(" ", "_"): self.count(outcome) for outcome in Outcome}
         checks = [
             {
@@ -77,7 +77,7 @@ class Report:
 
 
 def _said(result: Result) -> list[str]:
-    """The lines below a check: none if it passed, and everything that helps to repair it if it failed."""
+    """The lines to print below a check: none if the check passed, and help for the repair if it failed."""
     if result.outcome is Outcome.FAIL:
         return [f"Seen: {result.reason}", f"Done: {result.check.does}", f"Why: {result.check.why}"]
     return [result.reason] if result.outcome is Outcome.NOT_APPLICABLE and result.reason else []

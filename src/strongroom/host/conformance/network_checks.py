@@ -1,4 +1,4 @@
-"""The check that asking a provider about itself opens no connection."""
+"""The check that a provider opens no network connection when it is only asked about itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASKED_AGAIN = ("is_available", "get_tool_schemas", "cache_busting_signature", "
 
 
 def no_network(stage: CheckStage) -> str:
-    """Call every hook that is called outside of sessions, with connections refused."""
+    """Call every hook that runtimes call outside of sessions, with connections refused."""
     network = Watch(NETWORK, refuse=True, everywhere=True)
     with network.looking():
         agent = stage.agent()
@@ -34,7 +34,9 @@ def no_network(stage: CheckStage) -> str:
 
 
 def _once_started(stage: CheckStage) -> str:
-    """Call the hooks of each message, of a started agent. Its own threads may connect by then."""
+    """Call the hooks that a runtime calls for each message, on a started agent. Threads of the provider may connect by
+    now.
+    """
     try:
         agent = stage.started()
     except (Failed, NotApplicable):
@@ -55,14 +57,14 @@ def _expect_nothing(watch: Watch, what: str) -> None:
 
 
 def _others_had_their_turn() -> None:
-    """Give threads that a hook started a moment to run."""
+    """Wait a moment, so that threads started by a hook can run."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(_MOMENT)
 
 
 def _ask(call: object, hook: str) -> None:
-    """Ignore errors: they belong to other checks, or come from the refused connection."""
+    """Call a hook and ignore its error: another check reports it, or the refused connection caused it."""
     try:
         call(hook)  # type: ignore[operator]
     except Failed:

@@ -1,4 +1,4 @@
-"""Checks of who can read what: two people, ten at once, and chats whose keys look alike."""
+"""Checks of who can read which lines: two people, ten people at once, and chats with similar keys."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def two_users(stage: CheckStage) -> str:
 
 
 def _in_a_group(stage: CheckStage) -> str:
-    """Check that what is said in a group, and what is said in private, stay apart.
+    """Check that lines said in a group stay apart from lines said in private.
 
-    Either each person has a memory of their own in the group, or the group has one that holds nothing private. In the
-    second case everybody in the group reads what is said there, and it must not be recalled outside.
+    Each person may have a memory of their own in the group. Or the group may have one memory, which all members read:
+    it must hold no private line, and its lines must not be recalled outside the group.
     """
     alice, carol = _in_choir(ALICE), _in_choir(_CAROL)
     leaks = _leaks(stage, replace(alice, id="api-1"), replace(carol, id="api-1"))
@@ -56,13 +56,13 @@ def _in_a_group(stage: CheckStage) -> str:
 
 
 def _in_choir(one: AgentSession) -> AgentSession:
-    """The person in a group, where the runtime has a session for each member."""
+    """The person's session in a group, where the runtime has a session for each member."""
     key = f"agent:main:telegram:group:chat-choir:{one.user_id}"
     return replace(one, chat_id="chat-choir", chat_name="Choir", chat_type="group", gateway_session_key=key)
 
 
 def _leaks(stage: CheckStage, one: AgentSession, other: AgentSession) -> list[str]:
-    """The places where the other person can read what the one said."""
+    """The places where the second person can read the line that the first person said."""
     alice, bob = stage.started(one), stage.started(other)
     _tell_and_wait(stage, alice)
     alice.call("queue_prefetch", LOCKER.question, session_id=alice.session.id)
@@ -79,7 +79,7 @@ def _leaks(stage: CheckStage, one: AgentSession, other: AgentSession) -> list[st
 
 
 def ten_at_once(stage: CheckStage) -> str:
-    """Run ten agents of ten people, each on a thread of its own."""
+    """Run ten agents of ten people at once, each on a thread of its own."""
     stage.needs_memory()
     apart = not _is_shared(stage, person, "first", "second")
     people = [stage.started(person(f"person{number}")) for number in range(_MANY)]
@@ -106,7 +106,7 @@ def _hears_others(agent: TestedAgent, number: int) -> bool:
 
 
 def alike_keys(stage: CheckStage) -> str:
-    """Use chats known by their keys alone, with keys that many programs would turn into the same name."""
+    """Use chats that are identified by their keys alone, with keys that many programs would turn into the same name."""
     stage.needs_memory()
     by = {what: made for what, made in _KNOWN_BY.items() if not _is_shared(stage, made, *_DIFFERENT)}
     if not by:

@@ -2,9 +2,9 @@
 
     pytest -p strongroom.host.conformance.plugin --provider NAME|PATH
 
-A check that does not apply is skipped, with the reason. Named files and directories are collected as well; by default
-there are only the checks. A `conftest.py` can load it too: `pytest_plugins = ["strongroom.host.conformance.plugin"]`.
-Only this module needs pytest.
+A check that does not apply is skipped, with the reason. By default only the checks are collected; files and directories
+named on the command line are collected too. A `conftest.py` can also load this plugin: `pytest_plugins =
+["strongroom.host.conformance.plugin"]`. Only this module needs pytest.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reports what it has collected
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Probe once whether the provider can be checked, so that there is one error and not one for each check."""
+    """Probe once whether the provider can be checked, so that a failure is reported once and not for each check."""
     checks = [one for one in session.items if isinstance(one, CheckItem)]
     if not checks or session.config.getoption("--collect-only"):
         return
@@ -81,13 +81,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
-    """Show first what cannot be tested."""
+    """Print first which parts of the provider cannot be tested."""
     checks = [one for one in items if isinstance(one, CheckItem)]
     return [f"note: {one}" for one in notes(checks[0].subject.ways)] if checks else []
 
 
 class CheckFailure(Exception):
-    """A check that failed. The text is its reason."""
+    """A check that failed. Its text is the reason."""
 
 
 class CheckItem(pytest.Item):

@@ -1,8 +1,8 @@
 """Ends the processes that a check started, and their descendants, even outside the check's session and group.
 
-The process of a check adopts the orphans among its descendants (`adopt`), so that all of them can be found below it.
-That works on Linux. Elsewhere, and if the process of a check dies by itself, only its group is ended, and a helper that
-left the group goes on.
+On Linux, the process of a check adopts the orphans among its descendants (`adopt`), so that all of them can be found.
+Elsewhere only the check's process group is ended, and a helper that left the group keeps running. It is the same if the
+process of a check dies by itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SUBREAPER = 36
 
 
 def adopt() -> None:
-    """Become the parent of descendants whose own parent ends (a subreaper), as init is for others."""
+    """Make this process the parent of descendants whose own parent ended (a subreaper), as `init` is for others."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_below(top: int) -> None:
-    """Kill all descendants of a process, repeatedly, because one may start another meanwhile."""
+    """Kill all descendants of a process. It is repeated, because a descendant may start another one meanwhile."""
     for _ in range(_ROUNDS):
         alive = [one for one in _below(top) if not _is_dead(one)]
         for one in alive:
@@ -36,7 +36,7 @@ def end_below(top: int) -> None:
 
 
 def end(leader: int) -> None:
-    """Kill the process of a check, its group and all its descendants."""
+    """Kill the process of a check, the processes of its group and all its descendants."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(leader, signal.SIGSTOP)  # a stopped process starts no others
     end_below(leader)
@@ -44,7 +44,7 @@ def end(leader: int) -> None:
 
 
 def end_group(leader: int) -> None:
-    """Kill what is left in a group, if anything."""
+    """Kill the processes that remain in a group, if any."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

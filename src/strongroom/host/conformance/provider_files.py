@@ -1,4 +1,4 @@
-"""The files that a provider wrote in the home of a check, searched for a text in the encodings that can be read."""
+"""Search the files that a provider wrote during a check for a text, in several encodings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from strongroom.host.conformance.scripted_agent import TestedAgent
 
 
 class ProviderFiles:
-    """The files in one room, and those that an agent's provider names for a backup."""
+    """The files in the directories of one check, and the files that the provider names for a backup."""
 
     def __init__(self, room: isolated_run.CheckRoom) -> None:
         self._room = room
 
     def holding(self, text: str, agent: TestedAgent | None = None, more: Iterable[Path] = ()) -> int:
-        """How many files of the provider, and of `more`, contain this text, in clear or in a common encoding."""
+        """Count the files of the provider, and those in `more`, that contain this text in clear or in a common
+        encoding.
+        """
         forms = written(text)
         elsewhere = {str(one): one.read_bytes() for one in more if not one.is_relative_to(self._room.place)}
         found = {**elsewhere, **self.contents(agent)}
         return sum(any(form in content for form in forms) for content in found.values())
 
     def contents(self, agent: TestedAgent | None = None) -> dict[str, bytes]:
-        """The content of every file that the provider may have written."""
+        """The content of every file that the provider may have written, by path."""
         return dict(self._files(agent))
 
     def _files(self, agent: TestedAgent | None) -> Iterator[tuple[str, bytes]]:
@@ -36,7 +38,7 @@ class ProviderFiles:
 
 
 def written(text: str) -> tuple[bytes, ...]:
-    """The readable encodings of a text: as it is, in UTF-16, in hex and in base64."""
+    """The encodings in which a text can still be read: as it is, in UTF-16, in hex and in base64."""
     plain = text.encode()
     # Within a longer text, base64 has three alignments, and the first and last characters mix with the neighbours.
     mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))

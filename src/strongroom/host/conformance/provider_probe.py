@@ -1,8 +1,8 @@
-"""A probe before the checks: whether the provider can be checked at all, and through which hook it stores something.
+"""A probe before the checks: whether the provider can be checked, and through which hook it stores lines.
 
-It runs in a process and a home of its own, as the checks do. A provider that does not load, is not available or does
-not answer would fail every check for the same reason: that is reported once, as `ProviderUnavailable`. Waiting for
-lines to come back is also done here, once, and not in every check.
+The probe runs in a process and a home of its own, as the checks do. A provider that does not load, is not available or
+does not answer would fail every check for one reason. This reason is reported once, as `ProviderUnavailable`. The wait
+for lines to come back is also done once, here, and not in every check.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPARE_SECONDS = 20.0
 
 
 def probe_subject(subject: Subject, place: Path) -> Subject:
-    """The subject with the probe's findings. ProviderUnavailable if it cannot be checked."""
+    """Probe the provider and return the subject with the findings. Raises ProviderUnavailable if no check can run."""
     room = isolated_run.prepare_room(subject, place / NAME)
     limits, patience = Limits(), subject.patience
     most = _LOAD_SECONDS + 2 * limits.initialize + 2 * (patience + _SPARE_SECONDS)
@@ -50,7 +50,7 @@ def probe_subject(subject: Subject, place: Path) -> Subject:
 
 
 def notes(ways: Sequence[str] | None) -> tuple[str, ...]:
-    """The notes that a report begins with: what of the provider could not be tested."""
+    """The notes at the head of a report: which parts of the provider could not be tested."""
     if ways is None:
         return ()
     if not ways:
@@ -63,7 +63,10 @@ def notes(ways: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def look(stage: CheckStage, limit: float = Limits().initialize) -> dict[str, Any]:
-    """The scene: load it, ask it, start it and tell it something, each within its time."""
+    """Scene (run in its own process): load the provider, ask it, start it and tell it a line.
+
+    Each of the four steps has a time limit.
+    """
     stage.note(_LOADING)
     found: dict[str, Any] = {}
     done = {phase: threading.Event() for phase in (_LOADING, _ASKING, _STARTING, _TELLING)}
@@ -78,7 +81,7 @@ def look(stage: CheckStage, limit: float = Limits().initialize) -> dict[str, Any
 
 
 def _looked(stage: CheckStage, found: dict[str, Any], done: dict[str, threading.Event]) -> None:
-    """The steps of the probe, all on one thread: whether the provider copes with several is for a check to find out."""
+    """Run the steps of the probe, all on one thread. A separate check tests the provider on several threads."""
     try:
         provider = stage.factory()
         done[_LOADING].set()
@@ -113,7 +116,7 @@ def _begun(problem: str, subject: Subject) -> str:
 
 
 def _as_at_home(text: str, subject: Subject, room: isolated_run.CheckRoom) -> str:
-    """The text with the author's own paths where a copy was run."""
+    """Replace the path of the copied plugin by the path of the original, and remove values of the environment."""
     copied = room.home / "plugins" / subject.name
     original = subject.said.removesuffix("/")
     if original.endswith(".py"):

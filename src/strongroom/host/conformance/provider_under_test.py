@@ -1,6 +1,6 @@
-"""The subject of a run: a provider by name, by path or by factory, and what it needs to run.
+"""The subject of a run: a provider by name, by path or by factory, and the files and variables that it needs.
 
-A subject is plain data, because each check runs in a process of its own, which makes the provider anew from it.
+A subject is plain data, because each check runs in a process of its own and makes the provider anew there.
 
 - a name is discovered as the host would: bundled, below `plugins` in a home, or by entry point;
 - a path is a plugin's directory, or a single Python file;
@@ -36,27 +36,28 @@ class Subject:
     """A provider to check, and its environment."""
 
     said: str
-    """The name, the path or `module:attribute`."""
+    """The provider as the caller named it: a name, a path or `module:attribute`."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     files: tuple[tuple[str, str], ...] = ()
     """Files to copy: each with its path, and its place below the check's own home."""
     patience: float = 5.0
-    """Seconds until a line must be recalled. Raise it for a provider that works in the background."""
+    """Seconds within which a stored line must be recalled. Raise it for a provider that works in the background."""
     ways: tuple[str, ...] | None = None
-    """The hooks through which it stores what it can recall later; None before the probe."""
+    """The hooks through which the provider stores lines that it can recall later. None before the probe has run."""
 
     @property
     def name(self) -> str:
-        """The name for reports, without a path of this machine."""
+        """The provider's name for reports, without a path of this machine."""
         if _is_path(self.said):
             return Path(self.said).stem
         return self.said.rpartition(":")[2]
 
 
 def subject_of(said: str | Path | Factory | Subject, *, home: Path | None = None, **more: Any) -> Subject:
-    """The subject that a caller named. InvalidRequest if another process could not make the same provider.
+    """Make the subject from the provider that a caller named.
 
-    `home` is where a plugin of that name is looked for, by default the environment's.
+    `home` is where a plugin of that name is looked for, by default the environment's. Raises InvalidRequest if another
+    process could not make the same provider.
     """
     if isinstance(said, Subject):
         return said
@@ -68,12 +69,14 @@ def subject_of(said: str | Path | Factory | Subject, *, home: Path | None = None
 
 
 def with_environment(said: str, variables: Iterable[str], **more: Any) -> Subject:
-    """A subject from the command line: `NAME=VALUE` for a variable, or `NAME` to pass on that of this process."""
+    """Make the subject from the command line. `NAME=VALUE` sets a variable; `NAME` alone passes on this process's
+    value.
+    """
     return subject_of(said, environment=dict(_variable(one) for one in variables), **more)
 
 
 def placed(text: str) -> tuple[str, str]:
-    """Parse `FILE:PLACE`. The file must exist, and the place must be inside the home."""
+    """Parse `FILE:PLACE`: a file, and where to copy it. The file must exist, and the place must be inside the home."""
     source, colon, place = text.rpartition(":")
     if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
         raise InvalidRequest("--file needs FILE:PLACE, with a PLACE below the home")
@@ -83,7 +86,7 @@ def placed(text: str) -> tuple[str, str]:
 
 
 def furnish(subject: Subject, home: Path) -> None:
-    """Fill a check's own home with what the subject needs: the plugin, and the files that were named."""
+    """Fill a check's home with the files that the subject needs: the plugin, and the files that were named."""
     if _is_path(subject.said):
         _install(Path(subject.said), home / "plugins" / subject.name)
     for source, place in subject.files:
@@ -93,7 +96,7 @@ def furnish(subject: Subject, home: Path) -> None:
 
 
 def factory_of(subject: Subject, home: Path) -> Factory:
-    """The factory of new providers of the subject, in this process."""
+    """Make the factory that makes new objects of the provider in this process."""
     if _is_path(subject.said):
         return discovery.load_path(home / "plugins" / subject.name, home)
     if ":" not in subject.said:
@@ -123,7 +126,7 @@ def _install(source: Path, target: Path) -> None:
 
 
 def _left_out(top: Path, directory: str, names: list[str]) -> set[str]:
-    """The names not to copy: generated files, special files, and links that lead in a circle."""
+    """The names that are not copied: generated files, special files, and links that lead in a circle."""
     found = {name: Path(directory, name) for name in names}
     odd = {name for name, path in found.items() if not (path.is_file() or (path.is_dir() and not _circles(top, path)))}
     return odd | _LEFT_OUT(directory, names)
@@ -134,7 +137,7 @@ def _circles(top: Path, path: Path) -> bool:
 
 
 def _first_reason(error: OSError) -> str:
-    """Why one file was not copied, without the paths."""
+    """Why the first file was not copied, without its directories."""
     several = error.args[0] if isinstance(error, shutil.Error) and error.args else []
     name, why = (several[0][0], several[0][2]) if isinstance(several, list) and several else ("", str(error))
     return f"{Path(name).name}: {why.partition('] ')[2].partition(': ')[0] or 'it was not read'}" if name else why
@@ -150,7 +153,10 @@ def _existing(path: Path) -> Path:
 
 
 def _discovered(name: str, home: Path | None) -> str:
-    """Check that a provider exists. Returns its name; its path if it is in the home, since checks use another home."""
+    """Check that a provider of this name exists. Returns its name, or the path of a plugin in the home.
+
+    A path is needed for the plugin because the checks use another home.
+    """
     one = discovery.find_listed(name, home or hermes_stubs.get_hermes_home())
     return str(one.path) if one.where is discovery.Where.PLUGINS else name
 

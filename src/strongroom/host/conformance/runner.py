@@ -1,4 +1,4 @@
-"""The runner: all checks, one after the other, each in a process and a home of its own."""
+"""Runs all checks, one after the other, each in a process and a home of its own."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ def check(
     progress: Callable[[Result], None] = lambda _: None,
     keep: Path | None = None,
 ) -> Report:
-    """Check a provider by name, path or factory. ProviderUnavailable, with the reason, if it cannot be checked.
+    """Check a provider by name, path or factory. Raises ProviderUnavailable, with the reason, if no check can run.
 
-    `only` names the checks to run. `beginning` is called with the name of each check, `progress` with its result. With
-    `keep`, each check's home and output stay in that directory; tracebacks are in the output.
+    `only` names the checks to run. `beginning` is called with the name of each check before the check runs, `progress`
+    with its result. With `keep`, the home and the output of each check stay in that directory; tracebacks are in the
+    output.
     """
     known, wanted = subject_of(subject), chosen(only)
     beginning(provider_probe.NAME)
@@ -70,13 +71,13 @@ def check(
 
 
 def probe(subject: Subject, keep: Path | None = None) -> Subject:
-    """Find out whether the provider can be checked, and through which hook it stores something."""
+    """Find out whether the provider can be checked, and through which hook it stores lines."""
     with _place(keep) as place:
         return provider_probe.probe_subject(subject, Path(place).resolve())
 
 
 def chosen(only: Collection[str] = ()) -> list[Check]:
-    """The checks of these ids, or all."""
+    """The checks with these ids, or all checks by default."""
     unknown = sorted(set(only) - set(CHECKS))
     if unknown:
         raise InvalidRequest(f"there is no check {unknown[0]}", hint=f"the checks are {', '.join(CHECKS)}")
@@ -101,10 +102,13 @@ def _place(keep: Path | None) -> AbstractContextManager[Path | str]:
 
 
 def _in_its_file(reason: str, subject: Subject) -> str:
-    """Replace `__init__.py` by the name of the author's single file, which was copied under that name."""
+    """Replace `__init__.py` in a text by the name of the author's own file.
+
+    A provider in a single file is copied as `__init__.py`, so errors name that file.
+    """
     return reason.replace("__init__.py", Path(subject.said).name) if subject.said.endswith(".py") else reason
 
 
 def perform(stage: CheckStage, name: str) -> dict[str, str]:
-    """The scene of a whole check, in its own process."""
+    """Scene (run in its own process): a whole check."""
     return {"outcome": Outcome.PASS, "reason": CHECKS[name].run(stage)}

@@ -1,7 +1,7 @@
 """One agent with one provider, making a runtime's calls directly, without the host.
 
-Checks drive the provider itself, because a host tolerates much of what they look for. A call that raises ends the check
-as failed, with the hook's name and the kind of the error.
+Checks call the provider itself, because a host tolerates many of the faults that the checks look for. A call that
+raises ends the check as failed, with the hook's name and the kind of the error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:
-    """A sentence that a person says, a question about it, and the word that only the answer has."""
+    """A sentence that a person says, a question about it, and a word of the sentence that the question does not
+    contain.
+    """
 
     said: str
     question: str
@@ -35,7 +37,7 @@ class SpokenLine:
 
 
 def wait_until(true: Callable[[], bool], patience: float) -> bool:
-    """Whether a condition becomes true within `patience` seconds."""
+    """Wait until a condition is true. Returns False if it is not true within `patience` seconds."""
     end = time.monotonic() + patience
     while not true():
         if time.monotonic() > end:
@@ -45,7 +47,7 @@ def wait_until(true: Callable[[], bool], patience: float) -> bool:
 
 
 class TestedAgent:
-    """A provider and the session that it serves."""
+    """An agent for checks: a provider and the session that the provider serves."""
 
     def __init__(
         self, provider: MemoryProvider, session: AgentSession, home: str, patience: float, note: Callable[[str], None]
@@ -59,7 +61,7 @@ class TestedAgent:
         self.messages: list[Message] = []
 
     def call(self, hook: str, *args: Any, **keywords: Any) -> Any:
-        """Call a hook with the arguments that it accepts. A missing hook does nothing, as in the interface."""
+        """Call a hook with those arguments that it accepts. A missing hook does nothing, as in the interface."""
         method = getattr(self.provider, hook, None)
         if method is None:
             return None
@@ -76,14 +78,14 @@ class TestedAgent:
         return answer
 
     def takes(self, hook: str, keyword: str) -> bool:
-        """Whether a hook accepts a keyword."""
+        """True if a hook accepts a keyword argument of this name."""
         method = getattr(self.provider, hook, None)
         return method is not None and keyword in fit_arguments(method, (), {keyword: ""})[1]
 
     # The life of a session
 
     def start(self) -> TestedAgent:
-        """Make the calls of a new agent, in Hermes' order."""
+        """Make the calls that start an agent, in Hermes' order."""
         self.call("is_available")
         self.schemas()
         self.schemas()
@@ -92,12 +94,12 @@ class TestedAgent:
         return self
 
     def stop(self) -> None:
-        """End the session properly."""
+        """End the session with both calls: `on_session_end` and `shutdown`."""
         self.call("on_session_end", list(self.messages))
         self.call("shutdown")
 
     def schemas(self) -> list[dict[str, Any]]:
-        """The provider's tools, each without the wrapper that some give them."""
+        """The schemas of the provider's tools. A wrapper `{"function": ...}` is taken off."""
         found = self.call("get_tool_schemas")
         if not isinstance(found, list | tuple) or not all(isinstance(one, Mapping) for one in found):
             raise Failed("get_tool_schemas returned something else than a list of schemas")
@@ -106,7 +108,7 @@ class TestedAgent:
     # A turn
 
     def turn(self, said: str, reply: str = REPLY) -> str:
-        """Make the calls of a whole turn. Returns what was recalled for it."""
+        """Make the calls of a whole turn. Returns the text that was recalled for the turn."""
         self.turns += 1
         self.call("on_turn_start", self.turns, said)
         recalled = self.prefetch(said)
@@ -121,34 +123,34 @@ class TestedAgent:
         self.call("sync_turn", said, reply, messages=list(self.messages), **known)
 
     def write(self, action: str, text: str, *, old: str = "") -> None:
-        """Make the call that follows a committed change of the built-in memory."""
+        """Make the call that follows a change of the built-in memory."""
         known = {"write_origin": "assistant_tool", "session_id": self.session.id, "platform": self.session.platform}
         self.call("on_memory_write", action, "user", text, metadata=known | ({"old_text": old} if old else {}))
 
     # Recall
 
     def prefetch(self, query: str) -> str:
-        """The recall for a turn."""
+        """The text that `prefetch` recalls for a query."""
         found = self.call("prefetch", query, session_id="")
         if not isinstance(found, str):
             raise Failed(f"prefetch returned {type(found).__name__} and not text")
         return readable(found)
 
     def recall(self, query: str) -> str:
-        """Everything that a model could read about a query: by prefetch, and by the tools that search."""
+        """Every text that a model could read for a query: from `prefetch`, and from tools that look like a search."""
         answers = [self.call("handle_tool_call", *search) for search in self._searches(query)]
         return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
 
     def comes_back(self, query: str, wanted: str) -> bool:
-        """Whether a line is recalled now, or within the patience for a provider that works in the background."""
+        """True if a line is recalled now, or within `patience` for a provider that works in the background."""
         return wait_until(lambda: wanted in self.recall(query), self.patience)
 
     def keeps(self, line: SpokenLine) -> bool:
-        """Whether a stored line is recalled."""
+        """True if a stored line is recalled, within `patience`."""
         return self.comes_back(line.question, line.answer)
 
     def _searches(self, query: str) -> list[tuple[str, dict[str, Any]]]:
-        """The tools that look like a search, each with arguments for a query."""
+        """The tools that look like a search by their name, each with arguments for the query."""
         named = [one for one in self.schemas() if tool_arguments.WORDS.search(str(one.get("name")))]
         found = [(str(one["name"]), tool_arguments.arguments(one.get("parameters"), query)) for one in named]
         return [(tool, arguments) for tool, arguments in found if arguments]

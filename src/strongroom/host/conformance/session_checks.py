@@ -1,4 +1,4 @@
-"""Checks of the borders of a session: its ends, its switches, and agents that open none."""
+"""Checks of how sessions end and switch, and of agents that should open no session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def end_while_keeping(stage: CheckStage) -> str:
 
 
 def several_ends(stage: CheckStage) -> str:
-    """Call `on_session_end` several times, the last turn in between."""
+    """Call `on_session_end` several times, with the last turn between two of the calls."""
     stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -57,7 +57,7 @@ def _times(stage: CheckStage) -> int:
 
 
 def compression(stage: CheckStage) -> str:
-    """Compress a history, under the same id and under a new one."""
+    """Compress a history: once under its own id, and once under a new id."""
     stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
@@ -79,7 +79,7 @@ def _compress(agent: TestedAgent, new_id: str) -> None:
 
 
 def new_conversation(stage: CheckStage) -> str:
-    """Do `/new`, then go back to the old conversation, then branch it."""
+    """Begin a new conversation with `/new`, go back to the old one, then branch it."""
     stage.learn()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -97,7 +97,7 @@ def new_conversation(stage: CheckStage) -> str:
 
 
 def rewound(stage: CheckStage) -> str:
-    """Do `/undo`: the same id, with turns taken back."""
+    """Take turns back with `/undo`, which keeps the session id."""
     stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
@@ -135,7 +135,7 @@ def no_orphans(stage: CheckStage) -> str:
 
 
 def _growing(stage: CheckStage) -> int:
-    """How many files grow each time that an agent is built and ended without a word."""
+    """Count the files that grow each time an agent is built and ended without a word."""
     sizes = []
     for number in range(_ROUNDS):
         stage.started(later(ALICE, f"silent{number}")).stop()
@@ -144,7 +144,7 @@ def _growing(stage: CheckStage) -> int:
 
 
 def _records(stage: CheckStage) -> dict[str, bytes]:
-    """The provider's files, without the host's own and without a database's temporary ones."""
+    """The contents of the provider's files, without the host's own files and without temporary files of databases."""
     own = tuple(str(stage.home / name) for name in _HOSTS_OWN)
     found = stage.files.contents()
     return {name: text for name, text in found.items() if not name.startswith(own) and not name.endswith(_PASSING)}

@@ -1,7 +1,6 @@
 """Observation of a provider's connections, processes and files, by Python's audit events.
 
-Events of other threads are counted on request. Those of other processes, and of libraries that bypass Python, are not
-seen.
+Events of other threads are counted on request. Other processes, and libraries that bypass Python, are not observed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NO_FILES = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 class Watch:
-    """Records audit events while `looking`, and optionally refuses them. Audit hooks last as long as the process."""
+    """Records audit events inside `with looking()`, and refuses them on request. Python cannot remove an audit hook."""
 
     def __init__(self, events: frozenset[str], *, refuse: bool = False, everywhere: bool = False) -> None:
         self.seen: list[str] = []
@@ -52,14 +51,14 @@ class Watch:
 
 
 class Written:
-    """The files that Python code of this process opened for writing, from now on, anywhere."""
+    """Records the files that Python code of this process opens for writing, from now on, in any directory."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         sys.addaudithook(self._heard)
 
     def paths(self) -> list[Path]:
-        """Those that exist now, without devices and the like."""
+        """The recorded files that exist now, without devices and files of the system such as `/proc`."""
         found = {Path(name).absolute() for name in self._names}
         return sorted(one for one in found if not any(one.is_relative_to(top) for top in _NO_FILES) and one.is_file())
 
@@ -75,5 +74,5 @@ def _is_for_writing(name: object, mode: object, flags: object) -> bool:
 
 
 def _is_local(event: str, args: tuple[Any, ...]) -> bool:
-    """Whether a socket's address is a path of this machine."""
+    """True if the address of a socket is local to this machine, such as a path."""
     return event in ("socket.connect", "socket.sendto", "socket.sendmsg") and not isinstance(args[1], tuple)

@@ -1,4 +1,4 @@
-"""Checks of the signature by which a gateway decides whether a cached agent is out of date."""
+"""Checks of the settings signature, by which a gateway decides whether a cached agent is out of date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFRESHED = "zw31-refreshed-for-the-kit-71c0"
 
 
 def stable(stage: CheckStage) -> str:
-    """Compare two calls and two objects, and check the form of what they return."""
+    """Compare the signatures of two calls and of two objects, and check the form of the returned values."""
     agent, other = stage.started(), stage.started(BOB)
     first = _signature(agent)
     if first != _signature(agent):
@@ -47,7 +47,7 @@ def stable(stage: CheckStage) -> str:
 
 
 def secret(stage: CheckStage) -> str:
-    """Compare signatures with known secrets in the environment, and with others in their place."""
+    """Compare signatures with known secrets in the environment, then with other secrets in their place."""
     _set_up(stage, stage.agent(), _FIRST)
     agent = stage.started()
     before = _signature(agent)
@@ -63,7 +63,7 @@ def secret(stage: CheckStage) -> str:
 
 
 def quiet(stage: CheckStage) -> str:
-    """Watch the files that a later call opens."""
+    """Watch which files a later call for the signature opens."""
     agent = stage.started()
     _signature(agent)
     watch = Watch(FILES)
@@ -82,7 +82,7 @@ def quiet(stage: CheckStage) -> str:
 
 
 def _signature(agent: TestedAgent) -> dict[str, Any]:
-    """The signature under either name of the hook."""
+    """The provider's signature, under either name of the hook."""
     for hook in _HOOKS:
         found = agent.call(hook)
         if found is not None and not isinstance(found, Mapping):
@@ -93,7 +93,7 @@ def _signature(agent: TestedAgent) -> dict[str, Any]:
 
 
 def _set_up(stage: CheckStage, agent: TestedAgent, value: str) -> None:
-    """Give every secret that the provider asks for, or is likely to look for, a known value."""
+    """Set a known value for every secret that the provider asks for, or is likely to look for."""
     name = re.sub(r"\W", "_", agent.provider.name).upper()
     fields = agent.call("get_config_schema") or []
     asked = [str(one["env_var"]) for one in fields if isinstance(one, Mapping) and one.get("env_var")]

@@ -1,4 +1,4 @@
-"""Checks of texts: marks in them, text that was only sent to a model, other scripts, and hostile input."""
+"""Checks of texts: fence marks in them, text that was only sent to a model, other scripts, and hostile input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HOSTILE = {
 
 
 def own_marks(stage: CheckStage) -> str:
-    """Look at what the provider itself returns for a harmless line."""
+    """Check that the provider itself puts no fence marks around a harmless line."""
     stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -64,7 +64,7 @@ def own_marks(stage: CheckStage) -> str:
 
 
 def forged_marks(stage: CheckStage) -> str:
-    """Store a line with marks in it directly, and check what the host would show a model."""
+    """Store a line that contains fence marks, and check the text that the host would show a model."""
     stage.needs_memory()
     before = _unfenced(stage.started(later(ALICE, "before")))
     agent = stage.started()
@@ -80,9 +80,9 @@ def forged_marks(stage: CheckStage) -> str:
 
 
 def _shown_by(memory: MemoryManager, patience: float) -> str:
-    """The host's text that contains the line.
+    """The text of the host that contains the line.
 
-    Every answer while waiting is read, because a provider may show the line only once.
+    Every answer is searched while waiting, because a provider may show the line only once.
     """
     shown = ""
 
@@ -96,7 +96,7 @@ def _shown_by(memory: MemoryManager, patience: float) -> str:
 
 
 def escapes(recalled: str) -> bool:
-    """Whether something inside the fence could pass for a mark, or stands outside of it."""
+    """True if a text inside the fence could pass for a fence mark, or if a text stands outside the fence."""
     if not recalled:
         return False
     fence = _FENCE.fullmatch(recalled)
@@ -104,7 +104,7 @@ def escapes(recalled: str) -> bool:
 
 
 def _unfenced(agent: TestedAgent) -> dict[str, int]:
-    """How many marks are in the texts that get no fence. A provider may have some of its own."""
+    """Count the fence marks in the texts that get no fence, by hook. A provider may put some of its own there."""
     asked = {"system_prompt_block": (), "on_pre_compress": ([{"role": "user", "content": _FORGED.question}],)}
     return {hook: len(_MARKS.findall(str(agent.call(hook, *args)))) for hook, args in asked.items()}
 
@@ -112,7 +112,7 @@ def _unfenced(agent: TestedAgent) -> dict[str, int]:
 def api_content(stage: CheckStage) -> str:
     """Send messages whose `api_content` holds a word that was never said.
 
-    No question holds that word, because a tool may repeat the query.
+    No question contains that word, because a tool may repeat the query.
     """
     agent = stage.started()
     sent = f"{_SENT.said}\n\n<memory-context>\n{_RECALLED.said}\n</memory-context>"
@@ -135,7 +135,7 @@ def api_content(stage: CheckStage) -> str:
 
 
 def other_scripts(stage: CheckStage) -> str:
-    """Give the provider a line in each script, and ask with a word from the middle of it."""
+    """Give the provider a line in each script, and ask with a word from the middle of the line."""
     stage.needs_memory()
     agent = stage.started()
     missing = []
@@ -149,7 +149,7 @@ def other_scripts(stage: CheckStage) -> str:
 
 
 def hostile_text(stage: CheckStage) -> str:
-    """Put texts that break programs into every hook that stores or asks, and then an ordinary line."""
+    """Put texts that often break programs into every hook that stores or asks, then an ordinary line."""
     stage.learn()
     agent = stage.started()
     for what, text in _HOSTILE.items():

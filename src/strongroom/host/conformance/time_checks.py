@@ -1,4 +1,4 @@
-"""Checks of how long hooks take, against the host's limits."""
+"""Checks of how long hooks take, compared with the host's limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DOCUMENT = "a long document about many things " * 30_000
 
 
 def in_time(stage: CheckStage) -> str:
-    """Time each hook that is waited for, once there is something to remember."""
+    """Time each hook that the host waits for, once there are stored lines."""
     limits, agent = Limits(), stage.agent()
     _timed(agent, limits.initialize, "get_tool_schemas")
     _timed(agent, limits.initialize, "initialize", ALICE.id, **ALICE.told(agent.home))
@@ -39,7 +39,7 @@ def in_time(stage: CheckStage) -> str:
 
 
 def _recalled(stage: CheckStage, agent: TestedAgent) -> str:
-    """Fail if some of the turns come back and others do not. Says nothing if none does."""
+    """Fail if some of the turns come back and others do not. Returns an empty text if none of them does."""
     asked = {numbered(number): stage.fresh(agent.session) for number in _LOOKED_FOR}
     seen: set[SpokenLine] = set()
 
@@ -56,7 +56,7 @@ def _recalled(stage: CheckStage, agent: TestedAgent) -> str:
 
 
 def long_text(stage: CheckStage) -> str:
-    """Say and ask a document of 1 MB."""
+    """Pass a document of 1 MB to each hook that takes a text."""
     stage.learn()
     limits, agent = Limits(), stage.started()
     stage.tell(agent, LOCKER)
@@ -70,7 +70,7 @@ def long_text(stage: CheckStage) -> str:
 
 
 def _timed(agent: TestedAgent, limit: float, hook: str, *args: Any, **keywords: Any) -> None:
-    """Call a hook, and fail if it takes longer than a host waits."""
+    """Call a hook, and fail if the call takes longer than a host waits."""
     raised: list[Failed] = []
 
     def call() -> None:

@@ -12,7 +12,7 @@ _PLAIN: dict[str, Any] = {"boolean": True, "array": [], "object": {}, "null": No
 
 
 def arguments(parameters: object, query: str) -> dict[str, Any]:
-    """The arguments for such a tool; empty if it has no place for a query."""
+    """The arguments for a search tool. Empty if the tool has no parameter for a query."""
     parameters = parameters if isinstance(parameters, Mapping) else {}
     properties, required = parameters.get("properties"), parameters.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
@@ -32,7 +32,7 @@ def _is_free(shape: Mapping[str, Any]) -> bool:
 
 
 def _fitting(shape: Mapping[str, Any]) -> Any:
-    """A value that the schema allows. From an enumeration, preferably one whose name suggests a search."""
+    """A value that the schema allows. From an enumeration, a value whose name suggests a search is preferred."""
     if "const" in shape:
         return shape["const"]
     if isinstance(shape.get("enum"), list | tuple) and shape["enum"]:

@@ -1,4 +1,4 @@
-"""Checks of a provider's tools: known before the start, well-formed, and answering in JSON to any arguments."""
+"""Checks of a provider's tools: known before the start, well-formed, and answering any arguments with JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def before_start(stage: CheckStage) -> str:
 
 
 def schemas(stage: CheckStage) -> str:
-    """Check the form of each tool."""
+    """Check the schema of each tool."""
     found = stage.agent().schemas()
     if not found:
         raise NotApplicable(_NO_TOOLS)
@@ -46,7 +46,7 @@ def schemas(stage: CheckStage) -> str:
 
 
 def answers(stage: CheckStage) -> str:
-    """Call unknown tools, and tools with arguments that are missing or of the wrong kind."""
+    """Call unknown tools, and known tools with arguments that are missing or of the wrong kind."""
     agent = stage.started()
     known = agent.schemas()
     if not known:
@@ -82,7 +82,7 @@ def _bad_arguments(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 
 def _flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The flaws for which a host would leave the tool out, and a missing description."""
+    """The faults for which a host would leave the tool out, and a missing description."""
     if schema.get("name") in RESERVED:
         yield "its name is that of a tool of the runtime"
     if schema.get("description") in (None, ""):

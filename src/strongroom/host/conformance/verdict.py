@@ -1,7 +1,8 @@
 """A check and its outcome: pass, fail or not applicable, each with a reason in plain words.
 
 A reason names hooks, kinds of errors with file and line, and counts. It never holds a path, a time or the provider's
-own words, so that two runs on two machines give the same report. Only a provider that does not load is quoted in full.
+own words, so that two runs on two machines give equal reports. The provider's words are quoted only if it does not
+load.
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ class Outcome(StrEnum):
 
 
 class Failed(Exception):
-    """The provider does not do what the check is about. The text says what it did instead."""
+    """Raised if the provider does not have the property of a check. The text says how the provider behaves instead."""
 
 
 class NotApplicable(Exception):
-    """The check does not apply to this provider. The text says why."""
+    """Raised if the check does not apply to this provider. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question to a provider. `run` returns what was seen, or raises `Failed` or `NotApplicable`."""
+    """One question to a provider. `run` returns a description of what it observed, or raises `Failed` or
+    `NotApplicable`.
+    """
 
     id: str
     title: str
-    """The property that holds if it passes, as a sentence."""
+    """The property that a provider has if the check passes, as a sentence."""
     does: str
     why: str
     run: Callable[[CheckStage], str]
     seconds: float = 60.0
-    """The time limit. A check that takes longer is ended with its process, and fails."""
+    """The time limit in seconds. A check that takes longer is ended with its process, and fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The host around the provider, for checks of the two together."""
+"""The host together with the provider, for checks that need both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strongroom.host.provider_interface import MemoryProvider
 
 
 class Stuck:
-    """A provider whose `sync_turn` never returns, so that its turns stay in the host's journal."""
+    """A provider whose `sync_turn` never returns. Its turns stay in the host's journal, the file of waiting turns."""
 
     def __init__(self, provider: MemoryProvider) -> None:
         self._provider = provider
@@ -27,7 +27,7 @@ class Stuck:
 
 @contextmanager
 def hosting(stage: CheckStage, *, stuck: bool = False) -> Iterator[Host]:
-    """A host in the check's home, with its keys elsewhere."""
+    """A host in the check's home. Its keys are in another directory."""
     make = (lambda: cast(MemoryProvider, Stuck(stage.made()))) if stuck else stage.made
     with Host(stage.home, make, keys=stage.room.place / "keys") as host:
         yield host

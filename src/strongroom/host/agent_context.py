@@ -1,9 +1,9 @@
-"""An agent's purpose, and how much of memory it may use.
+"""The purpose of an agent, and the parts of memory that it may use.
 
-Runtimes build agents for conversations, and short-lived ones too: to compress a history, to review one in the
-background, to run a scheduled task. A short-lived agent must not open a session with a provider, because nobody would
-write to it or end it, and its words are no one's memory. Yet what is flushed before a compression must reach the
-built-in memory. So there is no single off switch: `Reach` says which parts of memory an agent has.
+Runtimes build agents for conversations. They also build short-lived agents: to compress a history, to review one in the
+background, or to run a scheduled task. A short-lived agent must not open a session with a provider: nobody would write
+to that session or end it, and the agent's words are no person's memory. Yet lines that are saved before a compression
+must reach the built-in memory. So one off switch is not enough: `Reach` says which parts of memory an agent has.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ class AgentContext(StrEnum):
     """The purpose that an agent was built for."""
 
     PRIMARY = "primary"
-    """A conversation with a person."""
+    """An agent that talks with a person."""
     SUBAGENT = "subagent"
-    """A task from another agent, whose provider gets the result."""
+    """An agent with a task from another agent. That agent's provider gets the result."""
     CRON = "cron"
-    """A scheduled task."""
+    """An agent for a scheduled task."""
     FLUSH = "flush"
-    """Saving what matters before messages are dropped."""
+    """An agent that saves important facts before messages are dropped."""
     BACKGROUND = "background"
-    """A review of a conversation, or a task beside it."""
+    """An agent that reviews a conversation, or does a task beside it."""
     COMPRESS = "compress"
-    """Summarising a history, on demand or for hygiene."""
+    """An agent that summarises a history, on demand or when the history has become long."""
 
 
 class Reach(Enum):
@@ -36,7 +36,7 @@ class Reach(Enum):
     FULL = "full"
     """Built-in memory, and the external provider with a session of its own."""
     RECALL = "recall"
-    """As FULL, but nothing is stored: the provider recalls, and is passed nothing to store."""
+    """Built-in memory, and the external provider for recall only: it is passed nothing to store."""
     BUILTIN = "builtin"
     """The built-in memory alone, for reading and writing."""
     NONE = "none"
@@ -51,11 +51,11 @@ DEFAULT_REACH = {
     AgentContext.BACKGROUND: Reach.BUILTIN,
     AgentContext.COMPRESS: Reach.BUILTIN,
 }
-"""The default reach of each context. A runtime may ask for less, or for RECALL where that is safe."""
+"""The reach of each context by default. A runtime may ask for less, or for RECALL where that is safe."""
 
 
 def context_of(name: str) -> AgentContext:
-    """The context of that name, or InvalidRequest."""
+    """The context of the given name. Raises InvalidRequest if there is none."""
     try:
         return AgentContext(name)
     except ValueError:

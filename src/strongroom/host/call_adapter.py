@@ -1,8 +1,8 @@
 """Calls to providers with older signatures: a method gets the arguments that it accepts, and no others.
 
 The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, other methods keyword arguments.
-A provider written before that has the older signature. The signature is inspected, never probed by a failed call: a
-TypeError from inside a provider must not make it be called twice.
+An older provider lacks these parameters. The signature is inspected, and not tried out with a call: a TypeError can
+come from inside the provider, which must not be called twice.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 def fit_arguments(
     method: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that `method` accepts: keywords that it does not know are left out.
+    """The arguments that `method` accepts. Keyword arguments that it does not know are left out.
 
     `metadata` is passed by position if the method has a free parameter under another name. Arguments that Hermes does
-    not pass go only to a method that names them: one with `**kwargs` may forward them to one that fails on them.
+    not pass go only to a method that names them: a method with `**kwargs` may forward them to a function that does not
+    accept them.
     """
     function = getattr(method, "__func__", method)
     named, places, any_keyword = (_known_shape if isinstance(function, Hashable) else _shape)(function)
@@ -40,7 +41,7 @@ def fit_arguments(
 
 
 def signature_hooks(provider: object) -> list[str]:
-    """The signature hooks that a provider overrides, in the order in which to ask them."""
+    """The signature hooks that a provider overrides, in the order in which the host calls them."""
     found = []
     for name in ("cache_busting_signature", "identity_signature"):
         method = getattr(provider, name, None)
@@ -50,7 +51,7 @@ def signature_hooks(provider: object) -> list[str]:
 
 
 def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
-    """The names a function takes by keyword, how many arguments it takes by position, and whether it has `**kwargs`."""
+    """The names of a function's keyword arguments, how many it takes by position, and whether it has `**kwargs`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,7 +1,8 @@
 """Recovery of the turns that earlier processes left in their journals.
 
-One agent's turns go in order to one new provider object, initialised as the agent's was and shut down afterwards. A
-turn that is refused stays in the journal, and so do the turns after it in the same file, until a host starts again.
+The turns of one agent go in order to one new provider object. The object is initialised like the agent's old provider,
+and shut down afterwards. A turn that is refused stays in the journal until a host starts again, and so do the turns
+after it in that file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from strongroom.host.turn_journal.left_behind import Remains, find_left_behind
 from strongroom.host.turn_journal.record_format import Turn, unpack_messages
 
 _PATIENCE = 3
-"""How many agents' turns a provider may hang on before the rest waits for the next start. Each holds a thread."""
+"""How many agents a provider may hang on before the other agents wait for the next start. Each hang holds a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,13 @@ class Recovered:
 
     handed_over: int = 0
     left: int = 0
-    """Turns that stay in the journal, because their provider is another one, is not available, or refused them."""
+    """How many turns stay in the journal: their provider is another one, is not available, or refused them."""
     damaged: int = 0
-    """Journals with a part that cannot be read. A copy is set aside under the name `*.damaged`."""
+    """How many journals have a part that cannot be read. A copy of each is kept under the name `*.damaged`."""
 
 
 def recover(journals: Path, key: bytes, provider: Callable[[], IsolatedProvider | None], limits: Limits) -> Recovered:
-    """Hand over the turns that dead hosts left in `journals`.
+    """Hand over the turns that dead hosts left in `journals` to the provider.
 
     A provider that hangs delays the other agents only for a limited time.
     """
@@ -57,7 +58,7 @@ def recover(journals: Path, key: bytes, provider: Callable[[], IsolatedProvider 
 
 
 def _agents(remains: Remains) -> Iterator[list[int]]:
-    """The numbers of each agent's turns, in order."""
+    """For each agent, the numbers of its turns, in order."""
     agents: dict[bytes, list[int]] = {}
     for number, turn in remains.turns.items():
         agents.setdefault(msgspec.msgpack.encode((turn.provider, turn.session, turn.told)), []).append(number)
@@ -65,7 +66,7 @@ def _agents(remains: Remains) -> Iterator[list[int]]:
 
 
 def _hand_over(remains: Remains, numbers: list[int], provider: IsolatedProvider | None, limits: Limits) -> int:
-    """Give one agent's turns to a provider. Returns how many it took."""
+    """Give one agent's turns to a provider. Returns the number of turns that the provider took."""
     first = remains.turns[numbers[0]]
     if provider is None or writable(provider.name) != first.provider:
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)

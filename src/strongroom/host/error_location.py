@@ -16,19 +16,19 @@ _NOT_THEIRS = (Path(__file__).parents[1], Path(os.__file__).parent)
 
 
 def place(error: BaseException, provider: object = None) -> str:
-    """The last line of the provider that an error passed through, as ` at store.py:12`; empty if there is none."""
+    """The last line of the provider's code in an error's traceback, as ` at store.py:12`. Empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if _is_own(Path(one.filename), provider)]
     return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def kind(thing: object) -> str:
-    """The name of a thing's class. Bypasses the metaclass, whose own code could raise."""
+    """The name of an object's class. It is read without the metaclass, whose own code could raise."""
     return str(type.__dict__["__name__"].__get__(type(thing)))
 
 
 def deepest(error: BaseException) -> str:
-    """The line that raised an error, in any code."""
+    """The line of code that raised an error, the provider's or any other."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 

@@ -1,4 +1,4 @@
-"""Paths in a home: the built-in memory of each person and shared chat, and the journal."""
+"""Paths in a home: the built-in memory of each person and shared chat, and the journal of waiting turns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CHATS = ("chat_type", "chat_id", "gateway_session_key")
 
 
 def journals(home: Path) -> Path:
-    """The directory in which hosts keep turns on their way to a provider."""
+    """The directory in which hosts keep turns until the provider has taken them."""
     return home / "memory-journal"
 
 
 def builtin(home: Path, session: AgentSession) -> Path:
-    """The directory of an agent's built-in memory: the owner's own, or one for each person and each shared chat.
+    """The directory of an agent's built-in memory: one for the owner, each other person and each shared chat.
 
-    People who talk to the same gateway must not read each other's notes in the system prompt.
+    They are separate because people who talk to one gateway must not read each other's notes in the system prompt.
     """
     chats = (("key", session.gateway_session_key), ("chat", session.chat_id))
     people = (("alt", session.user_id_alt), ("id", session.user_id), *chats)
@@ -37,9 +37,10 @@ def builtin(home: Path, session: AgentSession) -> Path:
 
 
 def unsaid(session: AgentSession) -> list[str]:
-    """The identity fields that a session must still set to determine its notes. Empty for the owner at a terminal.
+    """The identity fields that a session must still set, so that its notes are determined.
 
-    Each of them is part of the directory's name. Without it, an agent would get another person's notes, or the owner's.
+    Empty for the owner at a terminal. Each field is part of the directory's name. Without it, an agent would get the
+    notes of another person or of the owner.
     """
     people = any(getattr(session, name) for name in _PEOPLE)
     if session.platform == TERMINAL and not people and not any(getattr(session, name) for name in _CHATS):

@@ -1,7 +1,7 @@
 """The host: runs memory providers for any number of agents in one process.
 
-It holds what agents share (threads, the journal, the factory of providers) and makes the manager of each agent. Before
-the first one it hands over the turns that an earlier process left in the journal.
+The host holds what the agents share (threads, the journal, the factory of providers) and makes the memory of each
+agent. Before it makes the first one, it hands over the turns that an earlier process left in the journal.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ Factory = Callable[[], MemoryProvider]
 class Host:
     """Runs providers for the agents of one process. Every method may be called from any thread.
 
-    `provider` is a name to look up, or a factory of new objects; without one, agents have the built-in memory alone.
-    The journal's key is stored in `keys`, outside of `home`, which may be backed up. `reserved_tools` are the names of
-    the runtime's own tools, which no provider can take. Variables in `home/.env`, where set-up writes secrets and
-    providers look for them, are added to this process's environment if they are not set there; except those that decide
-    which programs run.
+    `provider` is a name to look up, or a factory of new objects. Without a provider, agents have the built-in memory
+    alone. The journal's key is stored in `keys`, a directory outside of `home`, because `home` may be backed up.
+    `reserved_tools` are the names of the runtime's own tools, which no provider can take.
+
+    Set-up writes secrets to `home/.env`, and providers look for them in the environment. So variables in that file are
+    added to this process's environment if they are not set there. Variables that decide which programs run are left
+    out.
     """
 
     def __init__(
@@ -86,15 +88,19 @@ class Host:
 
     @property
     def threads(self) -> int:
-        """How many worker threads exist now."""
+        """The present number of worker threads."""
         return self._shared.asking.threads + self._shared.keeping.threads
 
     def manager(self, session: AgentSession, *, reach: Reach | None = None) -> MemoryManager:
-        """Make the memory of a new agent, ready for its first turn. Keep it until you have called its `end`.
+        """Make the memory of a new agent, ready for its first turn. Keep the returned object until you have called its
+        `end`.
 
-        A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
-        and `warning_callback` say so. For a short-lived agent beside a conversation use `MemoryManager.temporary`. Made
-        here, one that uses the built-in memory must say whose notes it is for, or this raises `IdentityIncomplete`.
+        A provider that is not available, or cannot begin, is left out. The agent still has its built-in memory, and the
+        log and `warning_callback` report the problem.
+
+        For a short-lived agent beside a conversation, use `MemoryManager.temporary` instead. If such an agent is made
+        here and uses the built-in memory, its session must say whose notes it is for. Otherwise this raises
+        `IdentityIncomplete`.
         """
         if not session.id:
             raise InvalidRequest("a session needs an id", hint="any text that is this conversation's own")
@@ -117,9 +123,10 @@ class Host:
         return manager
 
     def recover(self) -> Recovered:
-        """Hand over the turns that earlier processes left.
+        """Hand over the turns that earlier processes left in their journals.
 
-        The first `manager` of reach FULL does this by itself, and waits for it as long as for the end of a session.
+        The first call of `manager` with reach FULL does this by itself. It waits for the turns as long as for the end
+        of a session.
         """
         with self._recovering:
             return crash_recovery.recover(self._journals, self._key, self._provider, self._shared.limits)
@@ -165,7 +172,7 @@ class Host:
         return manager
 
     def _provider(self) -> IsolatedProvider | None:
-        """A new object of the provider, or None if it cannot be made or is not available."""
+        """Make a new object of the provider. None if the object cannot be made or is not available."""
         if self._make is None:
             return None
         made = self._shared.asking.call(self._make)
@@ -205,7 +212,7 @@ def _check(home: Path, keys: Path, provider: object) -> None:
 
 
 def _forked(host: Host | None) -> None:
-    """Disable the host in a forked child: its threads are gone, and its journal is the parent's."""
+    """Disable the host in a forked child process: its threads are gone, and its journal belongs to the parent."""
     if host is not None:
         host._guard = threading.Lock()
         host._closed = True

@@ -1,11 +1,11 @@
 """The built-in memory: MEMORY.md and USER.md in a directory, the files that Hermes uses, in every session's prompt.
 
-A provider like others, except that it is always there and needs no set-up. Its promises:
+It is a memory provider like any other, but always present, and it needs no set-up. It promises:
 
-- A change is on disk before anybody is told of it. Then the user is told, and the mirror (`on_write`). Nobody is told
-  of a change that was not made, and a listener that fails undoes nothing.
+- A change is on disk before anybody is notified. Then the user and the listener `on_write` are notified. There is no
+  notice of a change that was not made, and a listener that fails undoes nothing.
 - The prompt holds the files as they were when the session began, so that a prompt cache stays valid. Texts are stored
-  as they are, and neutralised where a model reads them.
+  unchanged. Fence marks in them are neutralised where a model reads them.
 - No method that a runtime calls raises because of a file's state: a file that cannot be read is left out of the prompt
   and the user is told. `add`, `replace`, `remove` and `change` raise errors that name the file.
 
@@ -42,7 +42,7 @@ FILES = {Target.MEMORY: "MEMORY.md", Target.USER: "USER.md"}
 MEMORY_LIMIT = 2200
 USER_LIMIT = 1375
 SHOWN_LIMITS = 4
-"""How many times its limit is shown of an overfull file: the model must see the entries to shorten them."""
+"""How much of an overfull file is shown, as a multiple of its limit. The model must see entries to shorten them."""
 
 _HEADINGS = {Target.USER: "About the user", Target.MEMORY: "Your notes"}
 _log = logging.getLogger("strongroom.host")
@@ -51,7 +51,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A change that is on disk. `old_text` is the whole entry that is gone; `content` is empty for `remove`."""
+    """A change that is on disk. `old_text` is the whole entry that was removed or replaced; `content` is empty for
+    `remove`.
+    """
 
     action: str
     target: str
@@ -61,7 +63,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file's content after a call, and the changes that the call made; none if there was nothing to change."""
+    """The content of a file after a call, and the changes that the call made. No changes if there was nothing to
+    change.
+    """
 
     target: str
     entries: tuple[str, ...]
@@ -70,7 +74,7 @@ class StoredFile:
 
     @property
     def used(self) -> int:
-        """Characters, delimiters included."""
+        """The number of characters in use, delimiters included."""
         return size_of(self.entries)
 
     @property
@@ -92,7 +96,7 @@ class BuiltinMemory(MemoryProvider):
         writable: bool = True,
         patience: float = 5.0,
     ) -> None:
-        """Limits are in characters. Without `status`, notices go to the session's `status_callback`.
+        """Take the limits, in characters. Without `status`, notices go to the session's `status_callback`.
 
         The directory is made at the first change. `patience` is how many seconds a change waits for other writers.
         """
@@ -118,7 +122,7 @@ class BuiltinMemory(MemoryProvider):
         return [memory_tool.schema(self._limits)] if self._writable else []
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ARG002 - both files serve every session
-        """Take the snapshot for the prompt. It stays the same until the session changes."""
+        """Take the snapshot of the files for the prompt. It stays the same until the session changes."""
         callback = kwargs.get("status_callback")
         self._status = self._status or (callback if callable(callback) else None)
         self._take_snapshot()
@@ -127,7 +131,9 @@ class BuiltinMemory(MemoryProvider):
         return self._block
 
     def on_session_switch(self, new_session_id: str, *, rewound: bool = False, **kwargs: Any) -> None:  # noqa: ARG002
-        """Take a new snapshot for the new session. Turns that were taken back change nothing."""
+        """Take a new snapshot for the new session. When turns are taken back, the files and the snapshot stay as they
+        are.
+        """
         if not rewound:
             self._take_snapshot()
 
@@ -150,12 +156,12 @@ class BuiltinMemory(MemoryProvider):
     # Called by a runtime's own code
 
     def read(self, target: str) -> StoredFile:
-        """The entries of `memory` or `user` as they are now."""
+        """The present entries of `memory` or `user`."""
         known = memory_tool.target_of(target)
         return self._kept(known, self._files[known].read())
 
     def add(self, target: str, content: str) -> StoredFile:
-        """Add an entry, if no equal one is there."""
+        """Add an entry, if no equal entry exists."""
         return self.change(target, [Change(Action.ADD, content)])
 
     def replace(self, target: str, old_text: str, content: str) -> StoredFile:
@@ -167,7 +173,8 @@ class BuiltinMemory(MemoryProvider):
         return self.change(target, [Change(Action.REMOVE, old_text=old_text)])
 
     def change(self, target: str, changes: Iterable[Change]) -> StoredFile:
-        """Make all of the changes, or none and raise. They are on disk, and listeners were told, when it returns.
+        """Make all of the changes, or raise and make none. On return, the changes are on disk and the listeners were
+        called.
 
         Raises InvalidRequest for a change that cannot be made, StoreUnavailable if the file cannot be read or written,
         and VersionConflict if somebody saved the file by hand at the same moment.
@@ -226,7 +233,7 @@ def _section(heading: str, file: str, kept: StoredFile) -> str:
 
 
 def _within(kept: StoredFile) -> tuple[list[str], int]:
-    """The entries for a model, as many as fit, and how many are left out."""
+    """The entries that fit into a prompt, and the number of entries that are left out."""
     texts, room = list[str](), SHOWN_LIMITS * kept.limit
     for entry in kept.entries:
         room -= len(entry) + len(DELIMITER)
@@ -244,7 +251,7 @@ def _answer(kept: StoredFile) -> dict[str, Any]:
 
 
 def _call(listener: Callable[[_T], None] | None, word: _T) -> None:
-    """Call a listener. Its errors are logged only: the change is already made."""
+    """Call a listener. An error in it is only logged, because the change is already made."""
     if listener is None:
         return
     try:

@@ -5,13 +5,13 @@ rules:
 
 - A change touches only the entries that it names. Everything else stays, to the last blank line: people edit these
   files by hand.
-- Equal entries count as one: a second one is never added, and both go when the entry is removed.
-- `old_text` names an entry by being equal to it, or by being part of it and of no other. The form shown to a model
-  counts too, or an entry with hidden control characters could not be named.
+- Equal entries count as one. An equal entry is never added, and removing an entry removes its copies too.
+- `old_text` names an entry if it is equal to that entry, or if it is a part of that entry and of no other. It may also
+  quote the form shown to a model, in which hidden control characters are made visible or harmless.
 - All changes are made or none, and the limit is checked on the result. A file that somebody has filled beyond the limit
   can still be made smaller.
-- Layouts that a person made are not guessed at: an entry larger than the limit, or a whole page without any `§`, is
-  never dropped because a part of it was named.
+- The layout of a person is not guessed. An entry larger than the limit is never dropped by a change. A page without any
+  `§` is dropped only if `old_text` quotes the whole page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: requested with a part of the old entry, reported with the whole of it."""
+    """One change. In a request `old_text` may be a part of the old entry; in a report it is the whole entry."""
 
     action: Action
     content: str = ""
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A text after its changes. No changes made means the same text."""
+    """A text after its changes. If no changes were made, the text is as before."""
 
     text: str
     made: tuple[Change, ...] = ()
@@ -64,22 +64,24 @@ class _Piece:
 
 
 def entries_of(text: str) -> tuple[str, ...]:
-    """The entries in the order of the text, equal ones once."""
+    """The entries in the order of the text. Equal entries occur once."""
     return _entries(_pieces(text))
 
 
 def size_of(entries: Sequence[str]) -> int:
-    """Characters of the entries with the delimiters between them; the limit applies to this."""
+    """The number of characters of the entries with the delimiters between them. The limit of a file applies to this
+    number.
+    """
     return len(DELIMITER.join(entries))
 
 
 def prompt_text(entry: str) -> str:
-    """An entry for a prompt: nothing hidden in it, nothing that passes for a fence."""
+    """An entry as it is shown in a prompt: without hidden characters, and without text that could pass for a fence."""
     return neutral(entry.replace("\r\n", "\n"))
 
 
 def apply_changes(text: str, changes: Iterable[Change], limit: int) -> Edited:
-    """The text with all changes made. InvalidRequest if one cannot be made, or if the result is over the limit."""
+    """Make all changes. Raises InvalidRequest if a change cannot be made, or if the result is over the limit."""
     pieces, made, whole = _pieces(text), list[Change](), _page(text)
     for number, change in enumerate(changes, 1):
         try:
@@ -104,7 +106,7 @@ def _entries(pieces: Sequence[_Piece]) -> tuple[str, ...]:
 
 
 def _page(text: str) -> str:
-    """The only entry of a text without delimiters, if it has several lines; empty otherwise."""
+    """The whole text, if it has several lines and no delimiter. Empty otherwise."""
     entry = text.strip()
     return entry if len(entry.splitlines()) > 1 and not _BREAK.search(text) else ""
 
@@ -134,7 +136,7 @@ def _check_content(content: str, limit: int) -> None:
 
 
 def _make(pieces: list[_Piece], change: Change, limit: int, whole: str) -> Change | None:
-    """Make one change in place. None if there is nothing to do."""
+    """Make one change in the list `pieces`. Returns the change as made, or None if there is nothing to change."""
     if change.action == Action.ADD:
         return _append(pieces, change)
     old = _named(_entries(pieces), change.old_text)
@@ -170,7 +172,7 @@ def _drop(pieces: list[_Piece], index: int) -> None:
 
 
 def _named(entries: Sequence[str], old_text: str) -> str:
-    """The one entry that `old_text` names, or InvalidRequest."""
+    """The only entry that `old_text` names. Raises InvalidRequest if it names none or several."""
     found = [entry for entry in entries if old_text in (entry, prompt_text(entry))]
     found = found or [entry for entry in entries if old_text in entry or old_text in prompt_text(entry)]
     if len(found) != 1:

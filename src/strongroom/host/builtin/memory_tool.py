@@ -1,7 +1,7 @@
 """The tool `memory`: its schema for models, and the parsing of its arguments. Pure.
 
-The shape is the one that models know from Hermes: one change in `action`, `content` and `old_text`, or several in
-`operations`. An empty or null argument counts as absent, because some runtimes fill in every field.
+Models know this form from Hermes: one change in `action`, `content` and `old_text`, or several in `operations`. An
+empty or null argument counts as absent, because some runtimes fill in every field.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_OPERATIONS = 100
 
 class Target(StrEnum):
     MEMORY = "memory"
-    """The agent's own notes."""
+    """The file with the agent's own notes."""
     USER = "user"
-    """The agent's knowledge about the user."""
+    """The file with the agent's knowledge about the user."""
 
 
 class _Operation(msgspec.Struct):
@@ -39,7 +39,7 @@ class _Call(_Operation):
 
 
 def target_of(name: str) -> Target:
-    """The target of that name, or InvalidRequest."""
+    """The target of the given name. Raises InvalidRequest if there is none."""
     try:
         return Target(name)
     except ValueError:
@@ -47,7 +47,7 @@ def target_of(name: str) -> Target:
 
 
 def parse_call(args: object) -> tuple[Target, tuple[Change, ...]]:
-    """The target and the changes of a call. InvalidRequest for arguments that do not fit the schema."""
+    """Parse a call into its target and its changes. Raises InvalidRequest for arguments that do not fit the schema."""
     try:
         call = msgspec.convert(args, _Call)
     except msgspec.ValidationError as error:  # names the argument and the types, never the value
@@ -67,7 +67,7 @@ def _change(operation: _Operation | None) -> Change:
 
 
 def schema(limits: Mapping[Target, int]) -> Schema:
-    """The tool in the form that model APIs take."""
+    """The tool's schema in the form that model APIs expect."""
     change = _change_parameters()
     return {
         "name": TOOL,

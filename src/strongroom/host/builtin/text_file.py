@@ -1,9 +1,11 @@
-"""A small text file that processes, threads and people edit: read whole, replaced whole, never half.
+"""A small text file that processes, threads and people edit. It is read and replaced as a whole.
 
-A change takes a lock file beside the text (with the name that Hermes uses, so that both exclude each other), reads the
-current text, writes a draft of mode 0600, and renames it over the text. Draft and directory are flushed to disk before
-the change counts, so a killed process leaves the old text or the new one. People take no lock: a text that somebody
-saved in the meantime is not overwritten. A symbolic link stays one. Knows nothing of the text's meaning.
+A change takes four steps. It takes a lock file beside the text, with the name that Hermes uses, so that Hermes waits
+too. It reads the current text, writes a draft of mode 0600, and renames the draft over the text. Draft and directory
+are flushed to disk before the change counts, so a killed process leaves either the old text or the new text.
+
+People take no lock when they edit: a text that somebody saved in the meantime is not overwritten. A symbolic link stays
+a link. This module knows nothing of the text's meaning.
 """
 
 from __future__ import annotations
@@ -25,23 +27,23 @@ _POLL_SECONDS = 0.002
 _UNTOUCHED = "nothing was changed"
 
 Stamp = tuple[int, int, int] | None
-"""The version of a file that was read; None if there was no file."""
+"""The version of a file that was read. None if there was no file."""
 
 
 class TextFile:
-    """One file, for one change at a time. Thread-safe, and safe between processes."""
+    """One text file. Changes are made one at a time, by all threads and processes."""
 
     def __init__(self, path: Path, *, patience: float = 5.0) -> None:
-        """`patience` is how many seconds a change waits for others."""
+        """Take the path of the file. `patience` is how many seconds a change waits for other writers."""
         self.path = path
         self._patience = patience
 
     def read(self) -> str:
-        """The text; empty if there is no file."""
+        """The text of the file. Empty if there is no file."""
         return self._read(self._target())[0]
 
     def change(self, edit: Callable[[str], str]) -> None:
-        """Replace the text by the result of `edit`. An error, of `edit` too, leaves the file as it was.
+        """Replace the text by the result of `edit`. An error, even in `edit`, leaves the file as it was.
 
         Returns when the new text is on disk. An unchanged text is not written.
         """
@@ -91,7 +93,7 @@ class TextFile:
             os.close(lock)
 
     def _take(self, lock: int, path: Path) -> None:
-        """Take the lock by polling, because a blocking lock has no time limit."""
+        """Take the lock file by polling, because a blocking lock has no time limit."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -135,7 +137,7 @@ def _write_draft(draft: Path, data: bytes) -> None:
 
 
 def _settle(target: Path) -> None:
-    """Flush the rename to disk."""
+    """Flush the directory to disk, so that the rename is durable."""
     try:
         directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

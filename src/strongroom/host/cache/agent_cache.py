@@ -1,24 +1,25 @@
-"""A cache of a gateway's agents between messages, and the rules for building them anew.
+"""A cache of a gateway's agents between messages, and the rules for building an agent anew.
 
-A chat's agent is reused as long as it would be built the same way: the same runtime settings, the same user, the same
-settings of its memory provider. The cached agent's own provider reports its settings (`cache_busting_signature`), asked
-once for each message. This module knows no provider and opens no file.
+A chat's agent is reused as long as it would be built the same way: with the same runtime settings, for the same user,
+with the same settings of its memory provider. The cache asks the provider for a signature of its settings
+(`cache_busting_signature`), once for each message. This module knows no provider and opens no file.
 
 Rules:
 
-- One agent for each key, and one message at a time with it; a second message waits its turn. Different keys never wait
-  for each other: neither for a build, nor for an end.
-- Each agent that was built is ended once: when it is replaced, discarded, idle too long, one too many, or when the
-  cache is closed. An error from its end is logged. The next agent of its key is built only after that.
-- The cache has no thread. `sweep` ends agents that are idle or too many; every lease calls it after it has given its
-  agent back, so send the answer before that.
-- At most `capacity` agents are kept, except for those in use, which are as many as the runtime handles messages at
-  once. A chat is never turned away and never waits because others are busy.
-- The settings themselves are not kept, only a keyed hash.
+- Each key has one agent, which handles one message at a time; a second message waits. Different keys never wait for
+  each other, neither while an agent is built nor while it is ended.
+- Each agent is ended once: when it is replaced, discarded or idle for too long, when there are too many agents, or when
+  the cache is closed. An error from its end is logged. The next agent of its key is built only after that.
+- The cache has no thread. `sweep` ends agents that are idle or too many. Every lease calls `sweep` after it has given
+  its agent back, so send the answer before the lease ends.
+- At most `capacity` agents are kept, apart from agents in use. There are as many of those as messages that the runtime
+  handles at once. A chat is never turned away, and never waits because other chats are busy.
+- Only a keyed hash of the settings is kept.
 
-The provider's first answer after the build is the one that later answers are compared with. If it equals what
-`initialize` read, there is no gap. If the provider reads its file again, an edit in the middle of a build is noticed
-only at the next edit. None, an error, or an answer that is not a mapping of JSON values means no change.
+The provider's first signature after the build is compared with its later signatures. If the provider reads its settings
+file again for the signature, an edit during the build is noticed only at the next edit. If the signature comes from the
+settings that `initialize` read, no edit is missed. None, an error, or an answer that is not a mapping of JSON values
+counts as no change.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _log = logging.getLogger("strongroom.host")
 
 
 class AgentMemory(Protocol):
-    """The part of an agent's memory that the cache needs; `MemoryManager` has it."""
+    """The part of an agent's memory that the cache needs. `MemoryManager` has it."""
 
     def cache_busting_signature(self) -> Mapping[str, Any] | None: ...
 
@@ -61,14 +62,14 @@ Runtime = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The speaker, as the platform names them. Never the session id, which does not identify anybody."""
+    """The speaker, as the platform names them. The session id must not stand here, because it identifies nobody."""
 
     id: str = ""
     id_alt: str = ""
 
 
 Build = Callable[[str, Runtime, User], A]
-"""Makes the agent for a key. May be slow; must not lease the same key."""
+"""A function that makes the agent for a key. It may be slow, and must not lease the same key."""
 
 
 @dataclass(slots=True)
@@ -77,11 +78,11 @@ class _Kept(Generic[A]):
     made_for: Fingerprint
     used: float
     said: Fingerprint | None = None
-    """The provider's first answer."""
+    """The hash of the provider's first signature, with which later signatures are compared."""
 
 
 class AgentCache(Generic[A]):
-    """A cache of agents by session key, LRU with an idle limit."""
+    """A cache of agents by session key. It ends agents that are idle for too long or least recently used."""
 
     def __init__(
         self,
@@ -110,12 +111,13 @@ class AgentCache(Generic[A]):
 
     @contextmanager
     def agent(self, key: str, *, runtime: Runtime, user: User) -> Iterator[A]:
-        """Lease the agent of a key for one message. Built if there is none that fits.
+        """Lease the agent of a key for one message. An agent is built if the cached one does not fit, or there is none.
 
-        `runtime` is everything that the agent was built from, as JSON values; leave out what is refreshed without a
-        rebuild. An error from the build goes to the caller and leaves the key empty. InvalidRequest if one thread asks
-        twice for a key, or if threads would wait for each other in a circle; ProviderUnavailable if the cache is
-        closed.
+        `runtime` is everything that the agent was built from, as JSON values; leave out settings that change without a
+        rebuild. An error from the build goes to the caller and leaves the key without an agent.
+
+        Raises InvalidRequest if one thread asks twice for a key, or if threads would wait for each other in a circle.
+        Raises ProviderUnavailable if the cache is closed.
         """
         made_for = fingerprint({"runtime": runtime, "user": [user.id, user.id_alt]}, self._key)
         self._turns.take(key)
@@ -127,7 +129,7 @@ class AgentCache(Generic[A]):
             self.sweep()
 
     def discard(self, key: str) -> None:
-        """End a key's agent: now if it is not in use, else when it is given back. Does not wait for that."""
+        """End the agent of a key. An agent in use is ended when its lease ends; this call does not wait for that."""
         with self._turns.changed:
             if not self._turns.try_take(key):
                 self._unwanted.add(key)
@@ -135,15 +137,16 @@ class AgentCache(Generic[A]):
         self._end_and_give(key)
 
     def sweep(self) -> None:
-        """End the agents unused for `idle` seconds, and the least recently used beyond `capacity`."""
+        """End the agents that were unused for `idle` seconds, and the least recently used agents beyond `capacity`."""
         while (key := self._take_one_to_end()) is not None:
             self._end_and_give(key)
 
     def close(self, wait: float = 10.0) -> bool:
-        """Refuse further messages and end every agent. Returns whether all are ended.
+        """Refuse further messages and end every agent. Returns True if all agents are ended.
 
-        Agents not in use are ended here, one after the other. Then it waits up to `wait` seconds for those in use, each
-        of which is ended by its lease, even if that is later. A lease of this thread is not waited for.
+        Agents that are not in use are ended here, one after the other. Then this call waits up to `wait` seconds for
+        the agents in use. Each of those is ended when its lease ends, even if that is later. A lease of this thread is
+        not waited for.
         """
         with self._turns.changed:
             self._closed = True
@@ -156,7 +159,9 @@ class AgentCache(Generic[A]):
     # One message. This thread has the key's turn.
 
     def _fitting(self, key: str, made_for: Fingerprint) -> A | None:
-        """The cached agent if it would be built the same way now. Otherwise it is ended, and None is returned."""
+        """The cached agent, if it would be built the same way now. Otherwise the cached agent is ended, and None is
+        returned.
+        """
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -192,7 +197,9 @@ class AgentCache(Generic[A]):
             return None
 
     def _complain(self, agent: A, kind: str) -> None:
-        """Warn once for each provider, not for each message. The error's text could hold a setting."""
+        """Warn once for each provider, not for each message. The text of the error is left out: it could hold a
+        setting.
+        """
         name = _provider_of(agent)
         if name not in self._complained:
             self._complained.add(name)
@@ -224,7 +231,7 @@ class AgentCache(Generic[A]):
                 self._turns.give(key)
 
     def _end(self, key: str) -> None:
-        """Remove the key's agent, then end it: in this order, so that it cannot be ended twice."""
+        """Remove the key's agent from the cache, then end it. In this order it cannot be ended twice."""
         with self._turns.changed:
             kept = self._kept.pop(key, None)
         if kept is None:
@@ -248,6 +255,6 @@ class AgentCache(Generic[A]):
 
 
 def _provider_of(agent: Agent) -> str:
-    """The name of the agent's provider for the log, or the agent's class if its memory knows none."""
+    """The name of the agent's provider for the log, or the agent's class if there is no such name."""
     name = getattr(agent.memory, "external_name", "")
     return name or type(agent).__name__

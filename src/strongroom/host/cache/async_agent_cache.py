@@ -1,7 +1,7 @@
-"""The cache of agents for asynchronous runtimes: the same leases, awaited.
+"""The cache of agents for asynchronous runtimes: `AgentCache` with coroutines.
 
-Slow steps (building an agent, ending one) run on threads, so the event loop goes on. Messages of one chat wait for each
-other in the loop and hold no thread meanwhile. A cancelled task leaves no lease behind.
+Slow steps (building or ending an agent) run on threads, so that the event loop goes on. Messages of one chat wait for
+each other in the event loop and hold no thread while they wait. A cancelled task leaves no lease behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AsyncAgentCache(Generic[A]):
 
     @asynccontextmanager
     async def agent(self, key: str, *, runtime: Runtime, user: User) -> AsyncIterator[A]:
-        """Lease the agent of a key for one message; see `AgentCache.agent`."""
+        """Lease the agent of a key for one message, as `AgentCache.agent` does."""
         async with self._turn(key):
             lease = self._cache.agent(key, runtime=runtime, user=user)
             with locked_for(object()):  # threads are borrowed, so a lease is owned by this object
@@ -41,20 +41,20 @@ class AsyncAgentCache(Generic[A]):
                     await _finished(lambda: lease.__exit__(kind, error, trace))
 
     async def discard(self, key: str) -> None:
-        """See `AgentCache.discard`."""
+        """End the agent of a key, as `AgentCache.discard` does."""
         await _finished(lambda: self._cache.discard(key))
 
     async def sweep(self) -> None:
-        """See `AgentCache.sweep`."""
+        """End agents that are idle or too many, as `AgentCache.sweep` does."""
         await _finished(self._cache.sweep)
 
     async def close(self, wait: float = 10.0) -> bool:
-        """See `AgentCache.close`."""
+        """Refuse further messages and end every agent, as `AgentCache.close` does."""
         return await _finished(lambda: self._cache.close(wait))
 
     @asynccontextmanager
     async def _turn(self, key: str) -> AsyncIterator[None]:
-        """Wait for this task's turn with a key, first come, first served."""
+        """Wait until this task may lease the key. Tasks are served in the order in which they came."""
         task = asyncio.current_task()
         async with self._changed:
             queue = self._waiting.setdefault(key, [])
@@ -81,7 +81,7 @@ class AsyncAgentCache(Generic[A]):
 
 
 async def _finished(call: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
-    """Run a call on a thread to its end. A cancelled caller waits for it and undoes it before it raises."""
+    """Run a call on a thread until it ends. A cancelled caller waits for the call and undoes it, then raises."""
     running = asyncio.ensure_future(asyncio.to_thread(call))
     try:
         return await asyncio.shield(running)

@@ -1,7 +1,7 @@
-"""One lock per key: first come, first served, with detection of waits that could never end.
+"""One lock per key, first come, first served. Waits that could never end are detected.
 
-A holder of one key may be slow without delaying other keys. `changed` is the lock over all queues. It is held for
-moments only, and callers may take it to do something of their own atomically with a change here.
+A slow holder of one key does not delay other keys. `changed` is the lock over all queues. It is held for moments only.
+Callers may take it to make a change of their own atomic with a change of the queues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OWNER: ContextVar[object] = ContextVar("owner")
 
 @contextmanager
 def locked_for(owner: object) -> Iterator[None]:
-    """Turns taken inside belong to `owner` instead of the thread, for work that moves between threads."""
+    """Inside this context, locks are held by `owner` instead of the thread, for work that moves between threads."""
     token = _OWNER.set(owner)
     try:
         yield
@@ -35,13 +35,13 @@ def _owner() -> object:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """A place in a queue. The first one has the turn."""
+    """A place in the queue of a key. The first place holds the lock."""
 
     owner: object
 
 
 class KeyLocks:
-    """Queues, one for each key that is held or awaited."""
+    """The queues of all keys that are held or awaited."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -49,11 +49,14 @@ class KeyLocks:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys are held."""
+        """The number of keys that are held."""
         return len(self._queues)
 
     def take(self, key: str) -> None:
-        """Wait for the turn. InvalidRequest if this owner would wait for itself; ProviderUnavailable after `close`."""
+        """Wait for the lock of a key.
+
+        Raises InvalidRequest if this owner would wait for itself, and ProviderUnavailable after `close`.
+        """
         place = _Place(_owner())
         with self.changed:
             self._refuse_circle(key, place.owner)
@@ -67,7 +70,7 @@ class KeyLocks:
                 raise
 
     def try_take(self, key: str) -> bool:
-        """Take the turn if the key is free. Works after `close` too, for clean-up."""
+        """Take the lock of a key if the key is free. This works after `close` too, for clean-up."""
         with self.changed:
             if key in self._queues:
                 return False
@@ -75,17 +78,17 @@ class KeyLocks:
             return True
 
     def give(self, key: str) -> None:
-        """Give the turn back, from any thread, to the next in the queue."""
+        """Release the lock of a key, from any thread, for the next in its queue."""
         with self.changed:
             self._leave(key, self._queues[key][0])
 
     def only_mine(self) -> bool:
-        """Whether no other owner holds a key."""
+        """True if no other owner holds a key."""
         with self.changed:
             return all(queue[0].owner == _owner() for queue in self._queues.values())
 
     def close(self) -> None:
-        """Refuse those who wait and those who come. Turns that are held stay so until they are given back."""
+        """Refuse all owners that wait now or come later. A lock that is held stays so until it is released."""
         with self.changed:
             self._closed = True
             self.changed.notify_all()
@@ -102,7 +105,7 @@ class KeyLocks:
             raise ProviderUnavailable("the cache is closed and ends its agents", hint="take no messages after close()")
 
     def _refuse_circle(self, key: str, owner: object) -> None:
-        """Deadlock detection: follow the holder of the key, the key it waits for, that key's holder, and so on."""
+        """Detect a deadlock: follow the holder of the key to the key that the holder waits for, and so on."""
         wanted: str | None = key
         while wanted in self._queues:
             holder = self._queues[wanted][0].owner

@@ -1,14 +1,16 @@
-"""A settings file that is read again only when it changed; the basis of a provider's cheap signature check.
+"""A settings file that is read again only after a change. A provider can then check its signature cheaply.
 
-Each access to `value` costs one stat. The file is read if its time of change, size, inode or device differ from those
-of the last reading, and parsed if its bytes differ. Two edits of equal size in one tick of the file system's clock have
-equal statuses; so a file that changed less than `TICK` before it was read is read again at the next access. On a file
-system with a coarser clock, such an edit stays unseen until the next one. A file that is renamed into place is never
-seen half-written; one that is written in place may be.
+Each access to `value` costs one `stat` call. The file is read if its time of change, size, inode or device changed
+since the last reading, and parsed if its bytes changed.
 
-A missing file counts as an empty one. A file that cannot be read or parsed leaves the last good value in place, logged
-once and explained in `broken`. If there was no good value yet, `value` raises, because defaults would be a guess. Not
-responsible for what the file means.
+Two edits of equal size within one tick of the file system's clock have equal statuses. So a file that changed less than
+`TICK` before it was read is read again at the next access. On a file system with a coarser clock, such an edit stays
+unseen until the next edit. A file that is renamed into place is never seen half-written; a file that is written in
+place may be.
+
+A missing file counts as an empty file. If a file cannot be read or parsed, the last good value stays in use. The error
+is logged once and explained in `broken`. If there was no good value yet, `value` raises, because defaults would be a
+guess. This module does not know the meaning of the file.
 """
 
 from __future__ import annotations
@@ -27,36 +29,39 @@ from strongroom.errors import InvalidRequest, StrongroomError
 
 LOGGER = logging.getLogger("strongroom.host")
 LIMIT = 1 << 20
-"""Largest settings file, in bytes."""
+"""The size of the largest settings file, in bytes."""
 TICK = 50_000_000
-"""Nanoseconds. The clocks of local file systems advance every 10 ms or more often."""
+"""Nanoseconds for which a new status is not trusted. Clocks of local file systems advance every 10 ms or more often."""
 
 T = TypeVar("T")
 _Status = tuple[int, int, int, int, int]
 _MISSING: _Status = (0, 0, 0, 0, 0)
 _BROKEN = (StrongroomError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors that a parser raises for a bad text. Any other is a defect of the parser and is passed on."""
+"""Errors that a parser raises for a bad text. Any other error is a defect of the parser and is passed on."""
 
 
 class Watched(Generic[T]):
-    """A file's parsed content, checked at each access. May be shared between threads."""
+    """A file's parsed content. The file is checked at each access. May be shared between threads."""
 
     def __init__(self, path: Path, parse: Callable[[str], T], *, now: Callable[[], int] = time.time_ns) -> None:
-        """`parse("")` must give the defaults; it touches no file. `now` is the clock of file times, in nanoseconds."""
+        """Take the file and its parser. `parse("")` must give the defaults, and must open no file.
+
+        `now` is the clock of file times, in nanoseconds.
+        """
         self.path = path
         self.broken = ""
-        """Why the current file is not in use; empty if it is."""
+        """Why the current file is not in use. Empty if it is in use."""
         self._parse = parse
         self._now = now
         self._lock = threading.Lock()
         self._status: _Status | None = None
-        """The status at the last reading; None if the next access must read."""
+        """The file's status at the last reading. None if the next access must read the file."""
         self._digest = b""
         self._good: tuple[T] | None = None
 
     @property
     def value(self) -> T:
-        """The file's current settings, or the last good ones."""
+        """The file's current settings, or the last good settings if the file has an error."""
         with self._lock:
             self._look()
             if self._good is None:
@@ -114,7 +119,7 @@ def _content(handle: int) -> bytes:
 
 
 def status_of(path: Path) -> tuple[int, ...]:
-    """The parts of a file's status that change when it is rewritten or its mode changes. Empty if there is no file."""
+    """The parts of a file's status that a new text or a new mode changes. Empty if there is no file."""
     try:
         found = os.stat(path)
     except OSError:

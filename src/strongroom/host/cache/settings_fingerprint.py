@@ -1,8 +1,8 @@
-"""Fingerprints of settings: equal settings have equal ones, and no setting can be read from one.
+"""Fingerprints of settings: equal settings have equal fingerprints, and a fingerprint reveals no setting.
 
-Settings hold secrets, such as a model's API key, so the hash is keyed: anyone who finds fingerprints in a log, without
-the key, can neither read them nor test guesses. The key is an argument; it must be random and never leave the process.
-Settings that are not JSON have no fingerprint, because their encoding would not be unique.
+Settings hold secrets, such as a model's API key, so the fingerprint is a keyed hash. Without the key, a fingerprint
+found in a log can neither be read nor be compared with guesses. The key is an argument; it must be random and never
+leave the process. Settings that are not JSON have no fingerprint, because their encoding would not be unique.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strongroom.errors import InvalidRequest
 Fingerprint = NewType("Fingerprint", bytes)
 
 DEEPEST = 32
-"""How deep settings may be nested. This also catches a value that contains itself."""
+"""How deep settings may be nested. The limit also catches a value that contains itself."""
 
 
 def fingerprint(settings: object, key: bytes) -> Fingerprint:
@@ -31,7 +31,7 @@ def fingerprint(settings: object, key: bytes) -> Fingerprint:
 
 
 def plain(settings: object) -> object:
-    """A copy of settings in exact built-in types. InvalidRequest for what JSON does not have.
+    """A copy of settings in exact built-in types. Raises InvalidRequest for a value that JSON does not have.
 
     Subclasses of str and int are converted too, because using them later would run their own code.
     """
@@ -39,7 +39,7 @@ def plain(settings: object) -> object:
 
 
 def _plain(value: object, where: str, deeper: int) -> object:
-    """The value with nothing in it that JSON would change: a key 1 and a key "1" must not become the same."""
+    """Check that JSON would not change the value, and return it. The keys 1 and "1" must not become equal."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

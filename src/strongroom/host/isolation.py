@@ -1,7 +1,8 @@
-"""Isolation of a provider: no error, wrong answer or hang of its code gets past here.
+"""Isolation of a provider: an error, a wrong answer or a hang of its code never reaches the agent.
 
-Each of them is logged under the provider's name and answered with a value that means "nothing". The log names the kind
-of error and its place. Its message may hold what people said, so it is shown at level DEBUG only.
+Each fault is logged under the provider's name, and the caller gets a value that means "nothing". The log names the kind
+of the error and its place in the code. The error's message may hold words that people said, so it is logged only at
+level DEBUG.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ log = logging.getLogger("strongroom.host")
 _NAME_LENGTH = 64
 
 FAILED = object()
-"""A sentinel for calls whose valid answers include None."""
+"""A sentinel that stands for a failed call, because None can be a valid answer."""
 
 
 @contextmanager
@@ -43,9 +44,10 @@ def isolate(note: Callable[[BaseException], None]) -> Iterator[None]:
 
 
 class IsolatedProvider:
-    """One provider of one agent, isolated. `ask` runs a hook on another thread with a time limit, `tell` on this one.
+    """One provider of one agent, isolated.
 
-    Without workers everything runs on this thread: for our own providers, which do not hang.
+    `ask` runs a hook on another thread with a time limit, `tell` runs it on this thread. Without workers, every hook
+    runs on this thread: that is for our own providers, which do not hang.
     """
 
     def __init__(self, provider: MemoryProvider, name: str, workers: Workers | None, home: Path) -> None:
@@ -55,20 +57,23 @@ class IsolatedProvider:
         self.home = home
         self._late: Future[Any] | None = None
         self._late_in = ""
-        """The hook that is late."""
+        """The name of the hook that is still running after its time limit."""
         self._skipped: set[str] = set()
-        """Hooks that were skipped because of it."""
+        """Hooks that were skipped because an earlier hook is still running."""
         self._known: set[tuple[str, str]] = set()
 
     @classmethod
     def named(cls, provider: MemoryProvider, workers: Workers, home: Path, seconds: float) -> IsolatedProvider:
-        """Isolate a provider under its own name, or under its class's name if it gives none in time."""
+        """Isolate a provider under its own name. If it gives no name in time, its class's name is used."""
         guarded = cls(provider, _neutral(error_location.kind(provider)), workers, home)
         guarded.name = guarded.run("name", seconds, "", lambda: _name_of(provider)) or guarded.name
         return guarded
 
     def ask(self, hook: str, seconds: float, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
-        """The hook's answer, or `otherwise` if there is none in time. A provider that is still late is not called."""
+        """Run a hook on another thread and return its answer, or `otherwise` if it fails or is late.
+
+        The hook is not called while an earlier call to the provider is still running.
+        """
         return self.run(hook, seconds, otherwise, lambda: self._call(hook, args, keywords))
 
     def read(
@@ -81,22 +86,22 @@ class IsolatedProvider:
         *args: Any,
         **keywords: Any,
     ) -> Any:
-        """As `ask`, with the answer passed through `reading` on the same thread and within the same time.
+        """Like `ask`, but pass the answer through `reading`, on the same thread and within the same time.
 
-        An answer can be of any class, so that even looking at it may run the provider's code.
+        The answer can be an object of any class. Even looking at it may run the provider's code.
         """
         return self.run(hook, seconds, otherwise, lambda: reading(self._call(hook, args, keywords)))
 
     def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
-        """As `ask`, for a hook that answers with text."""
+        """Like `ask`, for a hook that answers with text."""
         return str(self.read(partial(self._text, hook), hook, seconds, "", *args, **keywords))
 
     def available(self, seconds: float) -> bool:
-        """Whether the provider says that it can work."""
+        """True if the provider says that it can work."""
         return bool(self.read(bool, "is_available", seconds, False))
 
     def run(self, what: str, seconds: float, otherwise: Any, call: Callable[[], Any]) -> Any:
-        """As `ask`, for any call that runs the provider's code. `what` is its name in the log."""
+        """Like `ask`, for any call that runs the provider's code. `what` is the name of the call in the log."""
         if self._workers is not None:
             return self._started(self._workers, what, otherwise, call)(seconds)
         with isolate(lambda error: self._failed(what, error)):
@@ -104,7 +109,7 @@ class IsolatedProvider:
         return otherwise
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> bool:
-        """Run a hook on this thread. Returns whether it succeeded."""
+        """Run a hook on this thread. Returns True if it succeeded."""
         try:
             self._call(hook, args, keywords)
         except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
@@ -114,11 +119,11 @@ class IsolatedProvider:
 
     @property
     def late(self) -> bool:
-        """Whether a call that timed out is still running."""
+        """True while a call that timed out is still running."""
         return self._late is not None and not self._late.done()
 
     def is_busy(self, hook: str) -> bool:
-        """Whether to skip a hook because the provider is late. Warns once for each hook."""
+        """True if a hook must be skipped because an earlier call is still running. Warns once for each hook."""
         if not self.late:
             return False
         level = logging.DEBUG if hook in self._skipped else logging.WARNING
@@ -127,9 +132,9 @@ class IsolatedProvider:
         return True
 
     def let_go(self) -> Callable[[float], Any]:
-        """Start the shutdown, and return a function that waits for it.
+        """Start the shutdown of the provider, and return a function that waits for it.
 
-        If a call of the provider is running late, the shutdown starts once that has returned.
+        If a call that timed out is still running, the shutdown starts once this call has returned.
         """
         late, workers = self._late, self._workers
         if workers is None:
@@ -140,7 +145,9 @@ class IsolatedProvider:
         return lambda _: None
 
     def _started(self, workers: Workers, what: str, otherwise: Any, call: Callable[[], Any]) -> Callable[[float], Any]:
-        """Start a call on another thread. Returns a function that waits so many seconds for its answer."""
+        """Start a call on another thread. The returned function takes a number of seconds and waits so long for the
+        answer.
+        """
         if self.is_busy(what):
             return lambda _: otherwise
         future = workers.call(call)
@@ -199,7 +206,7 @@ def _discard(answer: object) -> None:
 
 
 def _name_of(provider: MemoryProvider) -> str:
-    """The name that a provider gives itself; empty if it gives none."""
+    """The name that a provider gives itself. Empty if it gives none."""
     said: object = provider.name
     name = writable(said) if isinstance(said, str) else ""
     return _neutral(name) if name.strip() else ""

@@ -1,15 +1,15 @@
 """Import of the agent's own memory files into a new provider: MEMORY.md, USER.md and SOUL.md.
 
-Under the strategy per-session nothing is imported: each run would put the files into a session that nobody returns to.
-Under every other strategy each content is imported once for each destination (`into`), and again when it changes. A
-marker file in the home remembers that as hashes. It holds neither text nor names, but anyone who has a text can test
-whether it was imported.
+Under the strategy per-session, nothing is imported: each run would put the files into a session to which nobody
+returns. Under every other strategy, a file's content is imported once for each destination (`into`), and again after
+the file changed. A marker file in the home records hashes of what was imported. The marker holds neither text nor
+names, but anyone who has a text can test whether it was imported.
 
-All files are read before the first is imported, and the marker is written after the last. So a refused file changes
-nothing, and after a crash or an error everything is imported again: `put` must be idempotent. Two processes that begin
-at the same moment may both import.
+All files are read before the first is imported, and the marker is written after the last. So a file that is refused
+changes nothing. After a crash or an error everything is imported again: `put` must be idempotent. Two processes that
+begin at the same moment may both import.
 
-The files are the owner's. A runtime that serves several people must not import them into the others' sessions.
+The files belong to the owner. A runtime that serves several people must not import them into the sessions of others.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from strongroom.host.session_name import SessionSettings, Strategy, digest
 from strongroom.private_files import write_file
 
 FILES = ("memories/MEMORY.md", "memories/USER.md", "MEMORY.md", "USER.md", "SOUL.md")
-"""Paths below the home directory; the files are imported under these names."""
+"""Paths of the files, relative to the home directory. The files are imported under these names."""
 LIMIT = 1 << 18
-"""Largest file, in bytes."""
+"""The size of the largest file that is imported, in bytes."""
 MARKER = ".memory-files-imported"
 _MARKER_LIMIT = 1 << 20
 _REMEMBERED = 10_000
-"""Maximum number of marks kept, oldest dropped first. 10,000 take 670 kB."""
+"""The largest number of hashes in the marker; the oldest are dropped first. 10,000 hashes take 670 kB."""
 _writing = threading.Lock()
 
 
 def migrate_memory_files(
     home: Path, settings: SessionSettings, put: Callable[[str, str], None], *, into: str = "", before: str = ""
 ) -> tuple[str, ...]:
-    """Import what is new and return its names. `into` is the destination: the provider and its session's name.
+    """Import the files that are new or changed, and return their names.
 
-    `before` is the `into` that an earlier version used for this destination: its marks are taken over, once.
+    `into` is the destination: the provider and the name of its session. `before` is the `into` that an earlier version
+    of the provider used for this destination. Files imported under `before` count as imported.
     """
     if settings.strategy is Strategy.PER_SESSION:
         return ()
@@ -64,7 +65,7 @@ def migrate_memory_files(
 
 
 def forget_marks(home: Path) -> bool:
-    """Remove the marker, so that everything is imported again. False if there was none."""
+    """Remove the marker, so that all files are imported again. False if there was no marker."""
     try:
         (home / MARKER).unlink()
     except FileNotFoundError:
@@ -73,7 +74,7 @@ def forget_marks(home: Path) -> bool:
 
 
 def _text(home: Path, name: str) -> str:
-    """The text of a file, empty if it is not there. InvalidRequest if it is not a text file inside the home."""
+    """The text of a file. Empty if there is no such file. InvalidRequest if it is not a text file inside the home."""
     try:
         text = _bytes(home, name, LIMIT).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):

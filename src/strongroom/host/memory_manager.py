@@ -1,11 +1,11 @@
 """The memory of one agent: the built-in memory, and at most one external provider beside it.
 
-A runtime holds one for each agent and calls it at each event of a conversation. The methods are named after the
-provider hooks that they call. Hooks with an answer run with a time limit on threads that all agents share. Other hooks
-go to the agent's queue and run in order, off the turn's thread. A turn is in the journal before `sync_turn` returns.
-Not responsible for choosing the provider, nor for storing anything itself.
+A runtime holds one `MemoryManager` for each agent and calls it at each event of a conversation. The methods are named
+after the provider hooks that they call. Hooks with an answer run with a time limit on threads that all agents share.
+Other hooks go to the agent's queue and run in order, off the turn's thread. A turn is in the journal before `sync_turn`
+returns. Not responsible for choosing the provider, nor for storing anything itself.
 
-A manager is for one conversation and its thread of turns: call its methods one at a time, from any thread.
+A manager serves one conversation: call its methods one at a time, from any thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BUILTIN = "builtin"
 
 
 class Make(Protocol):
-    """Makes the manager of an agent whose identity is known to be complete; implemented by `Host`."""
+    """A function that makes the manager of an agent whose identity is known to be complete. `Host` implements it."""
 
     def __call__(self, session: AgentSession, reach: Reach | None, notes: Path | None) -> MemoryManager: ...
 
@@ -58,7 +58,7 @@ class Shared:
 
 
 class MemoryManager:
-    """One agent's memory. Made by `Host.manager`, or by hand: `add` the provider, then `initialize`."""
+    """The memory of one agent. Made by `Host.manager`, or by hand: `add` the provider, then `initialize`."""
 
     def __init__(self, shared: Shared, session: AgentSession, reach: Reach, notes: Path | None = None) -> None:
         if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
@@ -89,12 +89,12 @@ class MemoryManager:
 
     @property
     def external(self) -> MemoryProvider | None:
-        """The external provider, or None if there is none or it could not begin."""
+        """The external provider. None if there is none, or if it could not begin."""
         return None if self._external is None else self._external.provider
 
     @property
     def external_name(self) -> str:
-        """The name of the external provider when it was added; empty if there is none."""
+        """The name of the external provider. Empty if there is none, or if it could not begin."""
         return "" if self._external is None else self._external.name
 
     @property
@@ -103,11 +103,13 @@ class MemoryManager:
         return tuple(one.provider for one in self._all)
 
     def add(self, provider: MemoryProvider) -> None:
-        """Add the external provider: one, before the session begins, and only if `reach` allows one."""
+        """Add the external provider. An agent has at most one, added before the session begins, and only if `reach`
+        allows it.
+        """
         self.take(IsolatedProvider.named(provider, self._shared.asking, self._shared.home, self._limits.initialize))
 
     def take(self, provider: IsolatedProvider) -> None:
-        """As `add`, for a provider that is isolated already."""
+        """Like `add`, for a provider that is isolated already."""
         name = provider.name
         if name.strip().casefold() == BUILTIN:
             raise ProviderRefused(
@@ -146,7 +148,7 @@ class MemoryManager:
     # The session
 
     def initialize(self) -> None:
-        """Begin the session: gather the tools, then initialise each provider. One that fails is left out."""
+        """Begin the session: gather the tools, then initialise each provider. A provider that fails is left out."""
         self._schemas, self._routes = tool_registry.gather_tools(
             self._offering, self._shared.reserved, self._limits.initialize
         )
@@ -160,10 +162,10 @@ class MemoryManager:
             self._signature_hooks = self._external.run("cache_busting_signature", limit, [], hooks)
 
     def temporary(self, context: AgentContext, *, reach: Reach | None = None) -> MemoryManager:
-        """Make the memory of a short-lived agent beside this one: for a flush, a compression, a review, a task.
+        """Make the memory of a short-lived agent beside this one: for a flush, a compression, a review or a task.
 
-        It has this agent's person, chat and profile, and so the same notes and no others. Its reach is the context's
-        default, or `reach`. End it as any other.
+        The short-lived agent has this agent's person, chat and profile, and so the same notes. Its reach is `reach`, by
+        default that of its context. End the returned memory like any other.
         """
         context = context_of(context)
         if context is AgentContext.PRIMARY:
@@ -174,7 +176,7 @@ class MemoryManager:
         return self._shared.make(replace(self.session, id=self._session_id, context=context), reach, self._notes)
 
     def system_prompt_block(self) -> str:
-        """The blocks of all providers for the system prompt."""
+        """The texts of all providers for the system prompt."""
         said = (self._block(one).strip() for one in self._all)
         return "\n\n".join(block for block in said if block)
 
@@ -208,7 +210,7 @@ class MemoryManager:
             self._external.ask("on_turn_start", seconds, None, self._turn, message, **about)
 
     def prefetch(self, query: str) -> str:
-        """Recall for a question, fenced for this turn; empty if there is nothing."""
+        """Recall lines for a question, as text in a fence for this turn. Empty if nothing is recalled."""
         _check_text(query)
         if self._external is None or not query.strip():
             return ""
@@ -220,11 +222,11 @@ class MemoryManager:
         return recall_fence.fence_recall(text, self._limits.recalled, mark)
 
     def sync_turn(self, user: str, assistant: str, messages: Sequence[Message] | None = None) -> None:
-        """Store a complete turn. It is on disk when this returns, so that a crash cannot lose it.
+        """Store a complete turn. The turn is on disk when this returns, so that a crash cannot lose it.
 
         Both texts are needed: a turn without an answer was interrupted and is not stored. If the journal cannot be
-        written, the provider is still told, and the log and the user's notice say so: a crash in the next moments can
-        then lose the turn.
+        written, the provider still gets the turn, and the log and a notice to the user report the failure. A crash in
+        the next moments can then lose the turn.
         """
         _check_text(user, assistant)
         if self._keeping is not None:
@@ -233,7 +235,7 @@ class MemoryManager:
             log.warning("a turn came after the end of its session and is not kept")
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
-        """Ask the providers for text to keep of messages that are about to be summarised."""
+        """Ask the providers which text to keep from messages that are about to be summarised."""
         limit = self._limits.on_pre_compress
         said = (one.text("on_pre_compress", self._left(one, limit), list(messages)).strip() for one in self._telling)
         return recall_fence.within("\n\n".join(block for block in said if block), self._limits.compressed)
@@ -266,11 +268,11 @@ class MemoryManager:
         self._tell("on_session_switch", new_session_id, **about)
 
     def on_session_end(self, messages: Sequence[Message]) -> None:
-        """Queue the report that the conversation is over, or that its messages are dropped, after its turns."""
+        """Tell the provider, after the turns before, that the conversation is over or that its messages are dropped."""
         self._tell("on_session_end", list(messages))
 
     def cache_busting_signature(self) -> Signature | None:
-        """The external provider's settings as a signature; None if it gives none. See `AgentCache`."""
+        """The external provider's settings as a signature, for `AgentCache`. None if the provider gives none."""
         external = self._external
         if external is None:
             return None
@@ -279,19 +281,21 @@ class MemoryManager:
         return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until the provider has got everything that was queued. False if that took longer."""
+        """Wait until the provider has got everything that was queued. False if the time is over before."""
         return self._keeping is None or self._keeping.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:
-        """End the session and shut the provider down, within the limits. Turns it did not take stay in the journal.
+        """End the session and shut the provider down, within the limits. No hook is called afterwards. Idempotent.
 
-        Afterwards no hook is called. Idempotent.
+        Turns that the provider did not take stay in the journal.
         """
         self._last_words = list(messages)
         end_together([self], self._limits)
 
     def _say_goodbye(self) -> Callable[[float], None] | None:
-        """Queue the session's end. Returns a function that waits for the queue; None if it had ended before."""
+        """Queue the hook `on_session_end`. Returns a function that waits for the queue, or None if the session had
+        ended before.
+        """
         with self._ending:
             ended, self._ended = self._ended, True
             keeping, self._keeping = self._keeping, None
@@ -303,7 +307,7 @@ class MemoryManager:
         return keeping.stop
 
     def _shut_down(self) -> Callable[[float], object]:
-        """Start the shutdown. Returns a function that waits for it. No hook is called afterwards."""
+        """Start the shutdown of the provider. Returns a function that waits for it. No hook is called afterwards."""
         external, self._external = self._external, None
         self._routes = {name: one for name, one in self._routes.items() if one is not external}
         return (lambda _: None) if external is None else external.let_go()
@@ -320,7 +324,7 @@ class MemoryManager:
 
     @property
     def _offering(self) -> list[IsolatedProvider]:
-        """The providers whose tools are offered. The external one's may write, so they need reach FULL."""
+        """The providers whose tools are offered. Tools of the external provider may write, so they need reach FULL."""
         return self._all if self.reach is Reach.FULL else self._inner
 
     def _made_builtin(self, notes: Path) -> BuiltinMemory:
@@ -336,7 +340,7 @@ class MemoryManager:
         return [] if self.builtin is None else [IsolatedProvider(self.builtin, BUILTIN, None, self._shared.home)]
 
     def _left(self, provider: IsolatedProvider, seconds: float) -> float:
-        """The seconds left for a call, after waiting until earlier writes and delegations have been reported."""
+        """The seconds left for a call, after waiting until the provider has got earlier writes and delegations."""
         if provider is not self._external or self._keeping is None or provider.late:
             return seconds
         return self._keeping.catch_up(seconds, self._limits.catching_up)
@@ -372,7 +376,7 @@ class MemoryManager:
         self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
 
     def warn(self, notice: str) -> None:
-        """Show a notice to the user, if the runtime has a callback for that."""
+        """Show a notice to the user, if the runtime has a callback for notices."""
         if self.session.warning_callback is not None:
             try:
                 self.session.warning_callback(notice)
@@ -381,7 +385,7 @@ class MemoryManager:
 
 
 def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
-    """End several agents within the time limit of one: all are told first, then all are waited for together."""
+    """End several agents within the time limit of one. All are told to end first; then all are waited for together."""
     ending = [(one, stop) for one in managers if (stop := one._say_goodbye()) is not None]
     deadline = time.monotonic() + limits.drain
     for _, stop in ending:
@@ -393,7 +397,7 @@ def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
 
 
 def _signature(given: object) -> object:
-    """A copy of a provider's signature in plain types, because reading its own mapping may run its code."""
+    """A copy of a provider's signature in plain types, because reading the provider's own mapping may run its code."""
     if given is None:
         return None
     if not isinstance(given, Mapping):

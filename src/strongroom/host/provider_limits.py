@@ -1,4 +1,4 @@
-"""Limits of a provider's time, text, threads and bytes, in one value that a runtime can change."""
+"""Limits of a provider's time, text, threads and bytes, as one object that a runtime can change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for each call that is waited for, and maximum characters, threads and bytes."""
+    """Time limits in seconds, one for each hook with an answer, and limits on characters, threads and bytes."""
 
     initialize: float = 10.0
     system_prompt_block: float = 2.0
@@ -20,12 +20,14 @@ class Limits:
     on_pre_compress: float = 5.0
     cache_busting_signature: float = 1.0
     catching_up: float = 1.0
-    """How long a call waits at most for the provider to hear of the memory writes and delegations before it."""
+    """Most seconds that a call waits until the provider has got earlier memory writes and delegations."""
     drain: float = 5.0
-    """How long the end of a session waits until the provider has been told everything."""
+    """Most seconds that the end of a session waits until the provider has got everything."""
     shutdown: float = 5.0
     recovered_turn: float = 60.0
-    """For each turn that an earlier process left. A provider that takes longer gets it again at the next start."""
+    """Most seconds for a turn that an earlier process left. A provider that takes longer gets it again at the next
+    start.
+    """
     recalled: int = 8_000
     """Maximum number of characters of recalled text in one turn."""
     prompt_block: int = 16_000
@@ -33,15 +35,15 @@ class Limits:
     compressed: int = 6_000
     """Maximum number of characters for the summary of a compression."""
     asking_threads: int = 16
-    """Threads for calls that are waited for, in the whole host."""
+    """Number of threads for calls with an answer, in the whole host."""
     keeping_threads: int = 8
-    """Threads for hooks that only tell, in the whole host."""
+    """Number of threads for hooks without an answer, in the whole host."""
     held: float = 1.0
-    """How many seconds a call may hold a thread before a spare one may be added."""
+    """Seconds for which a call may hold a thread before a spare thread may be added."""
     spare_threads: int = 32
-    """Maximum number of spare threads of each kind. Beyond that, calls wait."""
+    """Maximum number of spare threads in each of the two pools. Beyond that, calls wait."""
     waiting_turns: int = 256
-    """Turns of one agent that wait in RAM for a slow provider. Further ones stay in the journal."""
+    """Maximum number of turns of one agent that wait in RAM for a slow provider. Further turns stay in the journal."""
     journal_bytes: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Recalled text as a turn may show it: within a budget, fenced once, with other fences in it made harmless.
 
-`strongroom.fence` makes the marks. This adds the host's part: other runtimes' fences, which a provider or a stored line
-may contain, and the removal of recalled blocks from what is stored.
+`strongroom.fence` makes the marks of the fence. This module handles the fences of other runtimes, which a provider or a
+stored line may contain. It also removes recalled text from turns before they are stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTES = re.compile(r"\[\s*system\s+note\s*:", re.IGNORECASE)
 
 
 def fence_recall(text: str, budget: int, mark: str) -> str:
-    """Recalled text in a fence, or nothing if it is empty."""
+    """Put recalled text into a fence. An empty text stays empty."""
     text = text.strip()
     if not text:
         return ""
@@ -31,7 +31,7 @@ def harmless(text: str) -> str:
 
 
 def within(text: str, budget: int) -> str:
-    """At most `budget` characters of a text, with a note of what is missing.
+    """Cut a text to `budget` characters, and add a note with the number of missing characters.
 
     The cut is at a line end if there is one in the second half.
     """
@@ -49,7 +49,7 @@ def writable(text: str) -> str:
 
 
 def without_recalled(text: str, marks: Collection[str]) -> str:
-    """The text without the fenced blocks that this host showed under these marks: they are stored already.
+    """The text without the fenced blocks that this host showed under these marks. Their lines are stored already.
 
     Other text that merely looks like such a block stays.
     """

@@ -1,32 +1,32 @@
 """Names for a provider's sessions: a name keeps one chat together and never joins two.
 
-`resolve_session` takes the first of these that is known:
+`resolve_session` uses the first of these sources that is known:
 
-1. A title that the user set, whatever the strategy. Callers leave out automatic ones, which arrive in the middle of a
-   chat and would split it. Equal titles deliberately share one session, wherever they come from; if several people are
-   served, turn the peer prefix on, or one person's title opens another's session. Titles are compared in NFC and
-   without blanks around them.
-2. The gateway key, which stays with a chat through `/new` and restarts. It is compared exactly.
-3. The strategy's source: the session's id, the repository's root, the directory, or the workspace. An unknown source
-   falls back to something narrower, never wider: repository, directory, id.
+- A title that the user set, under every strategy. Callers leave out automatic titles, which arrive in the middle of a
+  chat and would split it. Equal titles deliberately share one session, wherever they come from. If several people are
+  served, turn the peer prefix on; otherwise one person's title opens another's session. Titles are compared in NFC and
+  without blanks around them.
+- The gateway key, which stays with a chat through `/new` and restarts. It is compared exactly.
+- The source that the strategy names: the session's id, the repository's root, the directory, or the workspace. If it is
+  unknown, a narrower source is used, never a wider one: first the repository, then the directory, then the id.
 
 A name matches `[A-Za-z0-9_-]{1,100}` and has one of two forms:
 
 - plain: a gateway key of two or more segments in lower case (`agent:main:telegram:dm:8439114563` becomes
   `agent-main-telegram-dm-8439114563`), and a session id without dashes, which stays as it is;
-- hashed: everything else, as `readable--0123456789abcdef`. The hash is over peer, branch and exact source; the part
-  before it is for people and decides nothing.
+- hashed: every other source, as `readable--0123456789abcdef`. The hash is over peer, branch (title, key, or one of the
+  strategies' sources) and exact source. The part before the hash is for people and decides nothing.
 
-A peer prefix stands before either as `peer--`, on every branch, and is part of the hash. With a prefix, a name is plain
-only if the peer is in lower case and without dashes.
+A peer prefix stands before both forms as `peer--`, on every branch, and is part of the hash. With a prefix, a name is
+plain only if the peer is in lower case and without dashes.
 
-Two requests that differ in peer (or in having one), branch or source never get the same name, not even when case is
-ignored. Plain segments are neither empty nor contain a dash, so `--` occurs in a plain name only after a peer, and the
-rest is never 16 hex digits, while a hashed name always ends in `--` and 16 hex digits. So no plain name is a hashed
-one, a plain name can be read back, and equal hashed names have equal hashes: 64 bits of SHA-256, so that somebody who
-may choose keys needs about 2**64 attempts to meet a given chat.
+Two requests with a different peer, branch or source never get one name, not even when case is ignored. A request
+without a peer differs from each request with one. Plain segments are not empty and contain no dash, so `--` occurs in a
+plain name only after a peer. The rest of a plain name is never 16 hex digits, while a hashed name always ends in `--`
+and 16 hex digits. So no plain name is a hashed name, and a plain name can be read back. Equal hashed names have equal
+hashes of 64 bits (SHA-256). Somebody who may choose keys needs about 2**64 attempts to get the name of a given chat.
 
-A moved directory is another directory. Pure, except for `repository_of`.
+A directory that was moved counts as another directory. The module is pure, except for `repository_of`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HASH_DIGITS = 16
 _PEER_LENGTH = 32
 _SEPARATOR = "--"
 _NORMALISED = 1000
-"""Longest title that is normalised to NFC, in characters: composing takes time quadratic in a run of marks."""
+"""Longest title that is normalised to NFC, in characters. Composing many combining characters takes quadratic time."""
 
 _SEGMENT = re.compile(r"[a-z0-9_]+")
 _GATEWAY_KEY = re.compile(r"[a-z0-9_]+(:[a-z0-9_]+)+")
@@ -55,7 +55,7 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Strategy(StrEnum):
-    """The rule for which conversations share a session, if neither a title nor a gateway key decides."""
+    """The rule that decides which conversations share a session, if there is neither a title nor a gateway key."""
 
     PER_SESSION = "per-session"
     """Each run of the agent has a session of its own."""
@@ -69,18 +69,18 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """How sessions are named. The defaults are those that Hermes documents."""
+    """Settings for the names of sessions. The defaults are those that Hermes documents."""
 
     strategy: Strategy = Strategy.PER_DIRECTORY
     peer_prefix: bool = False
-    """Whether each name begins with `peer_name`, if there is one."""
+    """True if each name begins with `peer_name`, where `peer_name` is set."""
     peer_name: str = ""
     workspace: str = "hermes"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of a name: its branch, the exact text, the readable part, and the plain form if there is one."""
+    """The source of a name: its branch, the exact text, the readable part, and the plain form if it has one."""
 
     branch: str
     exact: str
@@ -97,7 +97,7 @@ def resolve_session(
     directory: PurePath | None = None,
     repository: PurePath | None = None,
 ) -> str:
-    """The name of the provider's session. `title` is one that the user set; paths are absolute."""
+    """The name of the provider's session. `title` is a title that the user set; paths are absolute."""
     peer = settings.peer_name if settings.peer_prefix else ""
     if set_by_user := _normal(title):
         source = _Source("title", set_by_user, set_by_user)
@@ -109,14 +109,14 @@ def resolve_session(
 
 
 def hash_name(branch: str, exact: str, *, shown: str, peer: str = "") -> str:
-    """A readable name that ends in 16 hash digits of `branch`, `exact` and `peer`."""
+    """A readable name, followed by 16 digits of a hash of `branch`, `exact` and `peer`."""
     before = f"{_readable(peer, _PEER_LENGTH) or 'peer'}{_SEPARATOR}" if peer else ""
     room = LENGTH - len(before) - len(_SEPARATOR) - HASH_DIGITS
     return f"{before}{_readable(shown, room) or branch}{_SEPARATOR}{digest(peer, branch, exact)[:HASH_DIGITS]}"
 
 
 def repository_of(directory: Path) -> Path | None:
-    """The root of the repository that `directory` is in: the nearest with a `.git` (a file, in a work tree)."""
+    """The root of the repository that holds `directory`: the nearest parent with a `.git` (a file, in a work tree)."""
     real = Path(os.path.realpath(directory))
     return next((one for one in (real, *real.parents) if os.path.exists(one / ".git")), None)
 
@@ -148,7 +148,7 @@ def _place(branch: str, path: PurePath) -> _Source:
 
 
 def _plain(peer: str, body: str) -> str:
-    """The name in its plain form; empty if it has none."""
+    """The plain form of a name. Empty if the name has none."""
     if not peer or not body:
         return body if len(body) <= LENGTH else ""
     fits = len(peer) <= _PEER_LENGTH and len(peer) + len(_SEPARATOR) + len(body) <= LENGTH

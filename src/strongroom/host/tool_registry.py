@@ -1,7 +1,8 @@
 """The tools of all providers as one list: validated, without duplicates, each with its provider.
 
-A single malformed tool makes some model APIs refuse the whole request, so an unsound tool is left out, and the log says
-which and why. The runtime's own tools take precedence, then the built-in memory's, then the external provider's.
+A single malformed tool makes some model APIs refuse the whole request, so a malformed tool is left out, and the log
+names the tool and the reason. The runtime's own tools take precedence, then the built-in memory's, then the external
+provider's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST_TOOLS = 128
 def gather_tools(
     providers: Sequence[IsolatedProvider], reserved: Collection[str], seconds: float = 10.0
 ) -> tuple[list[Schema], dict[str, IsolatedProvider]]:
-    """Every sound tool, and the provider of each by its name. The first provider of a name gets it."""
+    """Every sound tool, and a mapping from its name to its provider. If two tools have one name, the first is taken."""
     schemas: list[Schema] = []
     routes: dict[str, IsolatedProvider] = {}
     for provider in providers:
@@ -47,7 +48,7 @@ def gather_tools(
 
 
 def sound(given: object) -> Schema | str:
-    """The tool in its bare form, or what is wrong with it. A tool in a `function` wrapper is unwrapped."""
+    """The tool's schema without a `function` wrapper, or a text that says what is wrong with it."""
     if isinstance(given, Mapping) and given.get("type") == "function" and isinstance(given.get("function"), Mapping):
         given = given["function"]
     if not isinstance(given, Mapping):
@@ -63,7 +64,7 @@ def sound(given: object) -> Schema | str:
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The flaws of a tool's schema. The keys `name`, `description` and `parameters` are required."""
+    """The faults of a tool's schema. The keys `name`, `description` and `parameters` are required."""
     name, parameters = schema.get("name"), schema.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield "its name is not of 1 to 64 letters, digits, _ and -"
@@ -107,7 +108,7 @@ def _sound(given: object) -> Schema | str:
 
 
 def _taken(name: str, given: object) -> list[Schema | str]:
-    """The tools that a provider gives, each as `sound` returns it."""
+    """The tools of a provider, each as a schema or as a text with its fault. See `sound`."""
     if not isinstance(given, list | tuple):
         if given is not None:
             log.warning("memory provider %s: get_tool_schemas gave a %s", name, error_location.kind(given))
@@ -119,7 +120,7 @@ def _taken(name: str, given: object) -> list[Schema | str]:
 
 
 def as_json_answer(given: object) -> str | None:
-    """A tool's answer as JSON: plain text is wrapped. None if the answer is not text."""
+    """A tool's answer as JSON. Plain text is wrapped in JSON. None if the answer is not text."""
     if not isinstance(given, str):
         return None
     text = writable(given)
@@ -135,5 +136,5 @@ def _no_json(name: str) -> None:
 
 
 def refusal_answer(message: str) -> str:
-    """A tool's answer that reports an error, in the form that models know."""
+    """The JSON answer of a tool that reports an error, in the form that models know."""
     return json.dumps({"error": message}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The queue of hooks for one agent's provider: in order, off the turn's thread, turns through the journal.
+"""The queue of hooks for one agent's provider. Hooks run in order, off the turn's thread.
 
 A turn is in the journal before `turn` returns and stays there until the provider has taken it (write-ahead). If the
 queue in RAM is full, further turns wait in the journal until a host next starts.
@@ -27,14 +27,14 @@ from strongroom.host.worker_pool import Lane, Workers
 _MESSAGES_BYTES = 1024 * 1024
 _MARKS = 64
 _MORE = 64
-"""How many other events may wait in addition to the waiting turns."""
+"""How many other events may wait, in addition to the waiting turns."""
 _REPEATED = "[only what was recalled]"
 _AWAITED = ("on_memory_write", "on_delegation")
-"""The hooks that Hermes finishes before the turn goes on. Here, the next call with an answer waits for them."""
+"""Hooks that Hermes finishes before the turn goes on. Here, the next call with an answer waits for these hooks."""
 
 
 class TurnQueue:
-    """The queue of one agent and its provider."""
+    """The queue of hooks for one agent and its provider."""
 
     def __init__(
         self,
@@ -55,17 +55,17 @@ class TurnQueue:
         self._workers = workers
         self._lane = Lane(workers)
         self._awaited: Future[None] | None = None
-        """Completed once the provider has heard of the latest awaited event."""
+        """Completed once the provider has received the latest event of a hook in `_AWAITED`."""
         self._most = most
         self._warn = warn
         self.marks: deque[str] = deque(maxlen=_MARKS)
-        """The latest marks under which something was shown to the agent."""
+        """The marks of the fences in which text was last shown to the agent."""
         self._seen = 0
         self._behind = False
         self._over = False
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
-        """Queue a hook. Dropped with a warning if the queue is full."""
+        """Queue a hook. If the queue is full, the hook is dropped with a warning."""
         if len(self._lane) >= self._most + _MORE:
             log.warning("memory provider %s is far behind, so %s is skipped for it", self._provider.name, hook)
             return
@@ -74,9 +74,10 @@ class TurnQueue:
             self._awaited = heard
 
     def catch_up(self, seconds: float, most: float) -> float:
-        """Wait until the provider has heard of writes and delegations. Returns the seconds left for a call.
+        """Wait until the provider has got earlier writes and delegations. Returns the seconds left for a call.
 
-        It waits for half of the seconds at most, and once for each event: a slow provider must not delay every call.
+        The wait takes half of the seconds at most, and happens once for each event: a slow provider must not delay
+        every call.
         """
         awaited, self._awaited = self._awaited, None
         if awaited is None or awaited.done():
@@ -88,7 +89,7 @@ class TurnQueue:
         return max(0.0, seconds - (time.monotonic() - begun))
 
     def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
-        """Store a turn. It is in the journal when this returns; if not, the log and the user are told."""
+        """Store a turn. It is in the journal when this returns. If the journal fails, the log and the user are told."""
         if not user.strip() or not assistant.strip():
             return  # an interrupted turn
         said = None if messages is None else [self._cleaned(message) for message in messages]
@@ -100,15 +101,15 @@ class TurnQueue:
         self._lane.submit(partial(self._hand_over, number, name, session_id, user, assistant, said))
 
     def anew(self) -> None:
-        """Note that the history is a new one: the next turn counts all its messages as new."""
+        """Note that the history was replaced: all messages of the next turn count as new."""
         self._seen = 0
 
     def drained(self, seconds: float) -> bool:
-        """Wait until the provider has been told everything. False if that took longer."""
+        """Wait until the provider has received every queued hook. False if the time is over before."""
         return self._lane.drained(seconds)
 
     def stop(self, seconds: float) -> None:
-        """Tell the provider what is left, within this time, and then close the queue."""
+        """Deliver the queued hooks within this time, then close the queue."""
         if not self._lane.drained(seconds):
             log.warning(
                 "memory provider %s did not take everything in time; its turns are in the journal for the next start",
@@ -122,7 +123,7 @@ class TurnQueue:
         heard.set_result(None)
 
     def _fresh(self, messages: Sequence[Message] | None) -> list[Any] | None:
-        """The messages of this turn: those that the history did not have at the last one, or all if it was cut."""
+        """The new messages of this turn: those added since the last turn, or all if the history became shorter."""
         if messages is None:
             return None
         start = self._seen if len(messages) > self._seen else 0
@@ -136,7 +137,7 @@ class TurnQueue:
         return {**message, "content": without_recalled(content, self.marks)}
 
     def _journalled(self, session_id: str, user: str, assistant: str, fresh: list[Any] | None) -> tuple[int, str]:
-        """Append a turn to the journal. Returns its number, or 0 if that failed, and the turn's name."""
+        """Append a turn to the journal. Returns its number and its name. The number is 0 if the journal failed."""
         turn = Turn(
             provider=writable(self._provider.name),
             session=self._session,

@@ -1,7 +1,8 @@
-"""The mapping from a platform's users to a provider's peers: its settings, and the rule that applies them.
+"""The mapping from a platform's users to a provider's peers (its names for people). Settings and rule are here.
 
-The first of these decides: a pin (everybody is `peer_name`), an alias of the user's id, an alias of the other id, the
-user's id behind the prefix if there is one; and if the runtime knows no user, `peer_name`, then the session's key.
+The first of these that is known decides: a pin (everybody is `peer_name`), an alias of the user's id, an alias of the
+user's second id, the user's id behind the prefix, the second id. If the runtime knows no user, `peer_name` decides, and
+without it the session's key.
 
 A peer matches `[A-Za-z0-9_-]{1,100}`. Names that the owner wrote (`peer_name`, `ai_peer`, aliases) stay as written if
 they consist of such characters with single dashes between; a user's id stays as it is if it is digits and lower-case
@@ -10,13 +11,14 @@ letters. Everything else gets a hash, as session names do. Under one set of sett
 - Two ids never become one peer, except by an alias or the pin.
 - An id that equals a name the owner wrote does not become that name: a stranger who is called like the owner, or like
   the assistant, gets a hash. Only an alias maps an id to such a name, even if they are spelt alike.
-- A user of whom only the second id is known is never `peer_name`, nor the user who has that text as a first id.
+- A user with only a second id never becomes `peer_name`, and never becomes the user who has that text as a first id.
 
-Several runtimes that write to one place may use different prefixes: `tg_` and `7` is not the id `tg_7`, and `a_`, `b_1`
-is not `a_b_`, `1`. End a prefix with `_` or `-`, or each of its peers has a hash. A name in one runtime and an id in
-another are equal if they are spelt alike, because neither sees the other's settings.
+Several runtimes that write to one provider may use different prefixes. The prefix `tg_` with the id `7` gives another
+peer than the id `tg_7`. The prefix `a_` with the id `b_1` gives another peer than `a_b_` with `1`. A prefix must end
+with `_` or `-`; otherwise each of its peers gets a hash. A name in one runtime and an id in another are equal if they
+are spelt alike, because neither sees the other's settings.
 
-Pure. Reading the settings from a file is `strongroom.host.cache.settings_file`.
+The module is pure. `strongroom.host.cache.settings_file` reads the settings from a file.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class Identity:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> Identity:
-        """Read settings from a file's table: `peer_name` or `peerName`, and so on. Any other key is InvalidRequest."""
+        """Read settings from a file's table. Both spellings (`peer_name`, `peerName`) count; another key raises
+        InvalidRequest.
+        """
         if not isinstance(settings, Mapping):
             raise InvalidRequest("identity settings must be a table of keys and values")
         found: dict[str, Any] = {}
@@ -107,11 +111,11 @@ class Identity:
         return self.peer(session.user_id, session.user_id_alt, session_key=key)
 
     def assistant(self) -> str:
-        """The peer of the assistant; empty if it has none. Never that of a person."""
+        """The peer of the assistant. Empty if it has none. It is never the peer of a person."""
         return _named(self.ai_peer) if self.ai_peer else ""
 
     def signature(self, provider: str) -> dict[str, Any]:
-        """The `cache_busting_signature` of a provider with this identity: these five keys, JSON values."""
+        """The `cache_busting_signature` of a provider with this identity: the five settings as JSON values."""
         values = {key: getattr(self, key) for key in KEYS}
         values["user_peer_aliases"] = [[user, name] for user, name in self.user_peer_aliases.items()]
         return {f"{provider}.{key}": value for key, value in values.items()}
@@ -132,7 +136,7 @@ class Identity:
 
 
 def _named(name: str) -> str:
-    """A name that the owner wrote. A plain one has no `--`, so it is never a hashed name."""
+    """The peer for a name that the owner wrote. A plain name has no `--`, so it never equals a hashed name."""
     return name if len(name) <= LENGTH and _NAME.fullmatch(name) else hash_name("name", name, shown=name)
 
 

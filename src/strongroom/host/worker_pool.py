@@ -1,4 +1,4 @@
-"""A thread pool that many agents share, and lanes: ordered queues on it.
+"""A thread pool that many agents share, and lanes: ordered queues of tasks for the pool.
 
 The number of threads is bounded by the host, not by the number of chats. Threads are daemons, because a provider that
 hangs must not hold up the end of the process; the standard library's executor joins its threads at exit and would wait
@@ -29,7 +29,8 @@ _IDLE_SECONDS = 30.0
 class Workers:
     """A pool of at most `most` daemon threads, started on demand. An idle thread ends after a while.
 
-    Threads that have been at one task for `held` seconds do not count, up to `spare` of them.
+    A thread that has been at one task for more than `held` seconds does not count towards `most`. Up to `spare` threads
+    are left out of the count.
     """
 
     def __init__(self, name: str, most: int, spare: int = 0, held: float = 1.0) -> None:
@@ -40,7 +41,7 @@ class Workers:
         self._guard = threading.Condition()
         self._waiting: deque[tuple[Task, Future[Any] | None]] = deque()
         self._since: dict[int, float] = {}
-        """The start of the current task of each busy thread."""
+        """The time at which each busy thread began its current task."""
         self._idle = 0
         self._starting = 0
         self._made = 0
@@ -48,7 +49,7 @@ class Workers:
         self.threads = 0
 
     def submit(self, task: Task, future: Future[Any] | None = None) -> bool:
-        """Queue a task, which must not raise. Returns False after `close`: the task is dropped."""
+        """Queue a task, which must not raise. After `close`, the task is dropped and False is returned."""
         with self._guard:
             if self._closed:
                 return False
@@ -58,7 +59,7 @@ class Workers:
         return True
 
     def wait(self, future: Future[Any], seconds: float) -> None:
-        """Wait for a call, adding a spare thread if others are held for long."""
+        """Wait for the result of a call. A spare thread is added if other threads are held for long."""
         with suppress(TimeoutError, CancelledError):  # `futures.wait` takes half as long again
             future.exception(min(seconds, self.held))
         if not future.done() and seconds > self.held:
@@ -67,7 +68,7 @@ class Workers:
                 future.exception(seconds - self.held)
 
     def relieve(self) -> None:
-        """Add threads if what waits needs more of them by now."""
+        """Add threads if the waiting tasks need more of them by now."""
         with self._guard:
             self._staff()
 
@@ -89,7 +90,7 @@ class Workers:
         return future
 
     def forked(self) -> None:
-        """Disable the pool in a forked child: its threads are gone, and none are started."""
+        """Disable the pool in a forked child process: its threads are gone, and no new ones are started."""
         self._guard = threading.Condition()
         self._closed = True
         self._waiting.clear()
@@ -118,7 +119,7 @@ class Workers:
             self._made += 1
 
     def _out(self) -> int:
-        """How many threads have been held for so long that they do not count."""
+        """The number of threads that do not count, because one task has held them for too long."""
         if self.threads < self._most:
             return 0
         latest = time.monotonic() - self.held
@@ -163,7 +164,7 @@ class Lane:
         return len(self._waiting) + self._busy
 
     def submit(self, task: Task) -> bool:
-        """Add a task, with the caller's context variables. False once the lane is closed."""
+        """Add a task, with the caller's context variables. False if the lane is closed."""
         context = copy_context()
         with self._changed:
             if self._closed:
@@ -176,7 +177,7 @@ class Lane:
         return True
 
     def drained(self, seconds: float) -> bool:
-        """Wait until nothing is left to do. False if that took longer."""
+        """Wait until no task is left. False if the time is over before."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._busy and (left := deadline - time.monotonic()) > 0:
@@ -185,7 +186,7 @@ class Lane:
             return not self._busy
 
     def close(self) -> int:
-        """Take no more tasks and drop those that have not begun. Returns how many those were."""
+        """Take no more tasks, and drop those that have not begun. Returns the number of dropped tasks."""
         with self._changed:
             self._closed = True
             dropped = len(self._waiting)

@@ -7,11 +7,11 @@ rules:
   files by hand.
 - Equal entries count as one. An equal entry is never added, and removing an entry removes its copies too.
 - `old_text` names an entry if it is equal to that entry, or if it is a part of that entry and of no other. It may also
-  quote the form shown to a model, in which hidden control characters are made visible or harmless.
+  quote the form shown to a model, in which hidden characters are visible or gone.
 - All changes are made or none, and the limit is checked on the result. A file that somebody has filled beyond the limit
   can still be made smaller.
-- The layout of a person is not guessed. An entry larger than the limit is never dropped by a change. A page without any
-  `§` is dropped only if `old_text` quotes the whole page.
+- The layout of a person is not guessed. An entry larger than the limit is never changed. A page of several lines
+  without any `§` is changed only if `old_text` quotes the whole page.
 """
 
 from __future__ import annotations

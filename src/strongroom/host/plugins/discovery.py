@@ -1,7 +1,8 @@
 """Finding providers by name, in three sources, or in a directory.
 
-Sources in order: those bundled with an installed Hermes, directories `<home>/plugins/<name>/`, and pip packages with an
-entry point in the group `hermes_agent.memory_providers`. The first of a name wins; the others are listed as taken.
+The three sources, in order: providers bundled with an installed Hermes, directories `<home>/plugins/<name>/`, and pip
+packages with an entry point in the group `hermes_agent.memory_providers`. If two plugins have one name, the first is
+used; the other is listed as taken.
 
 - Listing runs nothing of a plugin. Its code runs when it is loaded by name, or examined.
 - Hermes' rules decide what is a plugin: the first 8,192 characters of `__init__.py` name `MemoryProvider` or
@@ -48,17 +49,20 @@ ENTRY_POINTS = "hermes_agent.memory_providers"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Whether a provider could be used now, and if not, why."""
+    """True if a provider could be used now, and otherwise the reason."""
 
     found: FoundPlugin
     available: bool
     reason: str = ""
     can_be_set_up: bool = False
-    """It is not available, and its set-up has questions to ask."""
+    """True if the provider is not available, and its set-up has questions to ask."""
 
 
 def find_plugins(home: Path) -> list[FoundPlugin]:
-    """All providers that could be loaded by name, and those whose name another source has. Runs none of them."""
+    """List all providers, without running any of them.
+
+    A plugin whose name an earlier source has is listed too, but cannot be loaded by its name.
+    """
     first: dict[str, Where] = {}
     listed = []
     for one in (*_bundled(), *_in_plugins(home), *_in_packages()):
@@ -68,19 +72,19 @@ def find_plugins(home: Path) -> list[FoundPlugin]:
 
 
 def load(name: str, home: Path) -> Factory:
-    """The factory of a provider: by its name, or by a path with a separator in it. Imports the plugin."""
+    """The factory of a provider, named by its name or by a path with a separator. Imports the plugin."""
     if "/" in name or "\\" in name:
         return load_path(Path(name), home)
     return make_factory(find_listed(name, home), home)
 
 
 def find_listed(name: str, home: Path) -> FoundPlugin:
-    """The plugin of that name, or ProviderMissing with the reason. Runs nothing of it."""
+    """Find the plugin of a name, without running it. Raises ProviderMissing, with the reason, if there is none."""
     return next((one for one in find_plugins(home) if one.name == name), None) or _not_listed(name, home)
 
 
 def find_skipped(home: Path) -> list[Examination]:
-    """Plugins of the home that look like providers but do not declare it where Hermes looks, so no host finds them."""
+    """Plugins of the home that look like providers, but do not declare this where Hermes looks. No host finds them."""
     return [
         Examination(_in_directory(child, Where.PLUGINS), False, manifests.why_no_plugin(child))
         for child in _children(home / "plugins")
@@ -89,7 +93,7 @@ def find_skipped(home: Path) -> list[Examination]:
 
 
 def load_path(path: Path, home: Path) -> Factory:
-    """The factory of the provider in any directory."""
+    """The factory of the provider in a directory, which may be anywhere."""
     directory = path.expanduser().resolve()
     if not directory.is_dir():
         raise ProviderMissing(f"{path} is not a directory", hint="name the directory that holds __init__.py")
@@ -100,9 +104,9 @@ def load_path(path: Path, home: Path) -> Factory:
 
 
 def examine(one: str | FoundPlugin, home: Path, seconds: float = Limits().initialize) -> Examination:
-    """Load a provider and ask whether it is available. Raises only if there is none of that name.
+    """Load a provider and ask whether it is available. Raises only if no provider has this name.
 
-    A provider that does not answer in time is not available. Its thread goes on, because it cannot be ended.
+    A provider that does not answer in time counts as not available. Its thread goes on, because Python cannot end it.
     """
     if isinstance(one, FoundPlugin) and one.taken_by:
         return Examination(one, False, f"the name is taken by one from {one.taken_by}")
@@ -131,7 +135,7 @@ def examine(one: str | FoundPlugin, home: Path, seconds: float = Limits().initia
 
 
 def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
-    """Call everything that is asked of a provider, on one thread. `doing` gets the name of each step."""
+    """Ask a provider everything that `examine` needs to know, on one thread. `doing` gets the name of each step."""
     factory = make()
     doing.append("making it")
     provider = factory.sample()
@@ -147,7 +151,7 @@ def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
 
 
 def _bundled() -> Iterator[FoundPlugin]:
-    """The providers bundled with an installed Hermes. Another runtime's `plugins.memory` does not count."""
+    """The providers bundled with an installed Hermes. A package `plugins.memory` of another runtime does not count."""
     theirs = hermes_stubs.elsewhere("plugins.memory") if hermes_stubs.elsewhere("agent.memory_provider") else None
     for directory in (theirs.submodule_search_locations or ()) if theirs else ():
         yield from _below(Path(directory), Where.BUNDLED)
@@ -183,7 +187,7 @@ def _in_packages() -> Iterator[FoundPlugin]:
 
 
 def _not_listed(name: str, home: Path) -> FoundPlugin:
-    """Raise the reason why a name was not found, more precisely if its directory is there."""
+    """Raise the reason why a name was not found. If a directory of that name exists, the reason says what it lacks."""
     directory = home / "plugins" / name
     if name and not name.startswith(("_", ".")) and directory.is_dir():
         raise unavailable(_in_directory(directory, Where.PLUGINS), manifests.why_no_plugin(directory))

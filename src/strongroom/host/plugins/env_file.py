@@ -1,12 +1,13 @@
-"""The file `.env` of a home: variables, one to a line, which a runtime adds to its environment at start.
+"""The file `.env` of a home: one variable in each line, which a runtime adds to its environment at start.
 
-- It is replaced whole or not at all, and is 0600 afterwards even if others could read it before. Lines, comments and
-  order stay; of a variable that occurs twice, one line remains. A comment behind a value moves above its line.
-- For writing, a link, a special file, or another user's file is refused: secrets would end up elsewhere. For reading at
-  a start, a link to a file of our own is followed; what cannot be used is left out and logged.
-- Some variables are never taken from it, nor written to it (`is_never_set`).
-- Values are quoted so that python-dotenv and Hermes' own reader, which differ, read the same. `unfit` says which values
-  cannot be written so, for the caller to refuse.
+- The file is replaced whole or not at all. Afterwards its mode is 0600, even if others could read it before. Lines,
+  comments and their order stay. Of a variable that occurs twice, one line remains. A comment behind a value moves to
+  the line above.
+- For writing, a link, a special file or another user's file is refused, because secrets would end up elsewhere. For
+  reading at a start, a link to a file of this user is followed. A file that cannot be used is skipped and logged.
+- Some variables are never read from the file, nor written to it (`is_never_set`).
+- Values are quoted so that python-dotenv and Hermes' own reader, which differ, read the same value. `unfit` says which
+  values cannot be written so; the caller refuses them.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ _REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
 def is_never_set(name: str) -> bool:
-    """Whether a home's file, or a provider's set-up, must never set a variable."""
+    """True for a variable that neither a home's `.env` nor a provider's set-up may set."""
     return _NEVER.fullmatch(name) is not None
 
 
 def read(home: Path, *, follow: bool = False) -> dict[str, str]:
-    """The variables in `<home>/.env`, as the usual readers see them; the last of a name counts."""
+    """The variables in `<home>/.env`, as the usual readers see them. If a name occurs twice, the last value counts."""
     found = {}
     for match in filter(None, _lines(text(home, follow=follow) or "")):
         found[match["key"]] = _value(match)
@@ -54,9 +55,9 @@ def read(home: Path, *, follow: bool = False) -> dict[str, str]:
 
 
 def apply(home: Path) -> None:
-    """Add the variables to this process's environment, as runtimes do at start. Those already set stay.
+    """Add the variables to this process's environment, as runtimes do at start. Variables that are already set stay.
 
-    Raises nothing: what cannot be used is left out and logged.
+    Raises nothing: a file or a variable that cannot be used is left out and logged.
     """
     try:
         found = read(home, follow=True)
@@ -78,7 +79,7 @@ def _printable(name: str) -> str:
 
 
 def rewritten(before: str, variables: Mapping[str, str]) -> str:
-    """The text of a `.env` with variables set in it. Everything else stays as it is."""
+    """The text of a `.env`, with `variables` set in it. Everything else stays as it is."""
     end = "\r\n" if "\r\n" in before else "\n"
     left, parts, position = dict(variables), [], 0
     for match in _lines(before):
@@ -95,7 +96,10 @@ def rewritten(before: str, variables: Mapping[str, str]) -> str:
 
 
 def _lines(content: str) -> list[re.Match[str] | None]:
-    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may span several."""
+    """Split a `.env` into its lines, each with its variable. A line that sets no variable comes with None.
+
+    A quoted value may span several lines of the text.
+    """
     found, position = [], 0
     while position < len(content):
         match = _LINE.match(content, position)
@@ -113,7 +117,7 @@ def _value(match: re.Match[str]) -> str:
 
 
 def unfit(value: str) -> str:
-    """Why a value cannot be written so that every reader reads it back; empty if it can."""
+    """Why a value cannot be written so that every reader reads it back. Empty if it can be written."""
     if not all(char.isprintable() for char in value):
         return "must be one line without control characters"
     if "}" in value.partition("${")[2]:
@@ -124,10 +128,11 @@ def unfit(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value quoted for every reader: bare if harmless, in single quotes, or in double ones with escapes.
+    """A value quoted for every reader: bare if it is harmless, otherwise in single quotes, or in double quotes with
+    escapes.
 
-    python-dotenv takes a backslash before the closing quote for an escape even if it is itself escaped, so a value that
-    ends in one stays bare.
+    python-dotenv takes a backslash before the closing quote for an escape, even if that backslash is itself escaped. So
+    a value that ends in a backslash stays bare.
     """
     if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]*", value):
         return value
@@ -144,7 +149,10 @@ def _is_fit_bare(value: str) -> bool:
 
 
 def text(home: Path, *, follow: bool = False) -> str | None:
-    """The text of the file, or None. ProviderUnavailable if it is not our own regular file of UTF-8 text."""
+    """The text of the home's `.env`, or None if there is no such file.
+
+    Raises ProviderUnavailable if it is not a regular file of this user with UTF-8 text.
+    """
     path = home / ".env"
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -169,13 +177,13 @@ def text(home: Path, *, follow: bool = False) -> str | None:
 
 
 def is_open(home: Path) -> bool:
-    """Whether anyone but its owner may read or write the file."""
+    """True if a user other than the owner of the file may read or write it."""
     path = home / ".env"
     return path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def write(home: Path, content: str | None) -> None:
-    """Replace the file's content, or remove the file for None."""
+    """Replace the content of the home's `.env`. None removes the file."""
     path = home / ".env"
     try:
         if content is None:

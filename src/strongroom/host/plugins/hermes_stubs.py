@@ -1,16 +1,17 @@
-"""Stand-ins for the Hermes modules that a provider imports, where Hermes is not installed.
+"""Stand-ins for the Hermes modules that a provider imports, for hosts without Hermes.
 
-Such a provider says `from agent.memory_provider import MemoryProvider`, and often imports three or four other names.
-`supply` appends a finder to the import path that knows just those. Being last, it gives way to every real module: to an
-installed Hermes, and to a runtime's own `agent`, `tools` or `utils`. A real package that lacks the one module gets it
-from here; a plain module `agent.py` cannot have submodules, so they are put into `sys.modules` directly.
+A provider says `from agent.memory_provider import MemoryProvider`, and often imports three or four other names.
+`supply` appends a finder for just these names to the import path. The finder comes last, so every real module is found
+before it: an installed Hermes, and a runtime's own `agent`, `tools` or `utils`. If a real package lacks a module of
+this list, the module comes from here. A plain module `agent.py` cannot have submodules, so they are put into
+`sys.modules` directly.
 
-Two side effects. From the first load on, `import utils` finds something in this process even if nothing of that name is
-installed. And a real module that becomes importable after ours was imported is used from the next `supply` on, that is
-from the next plugin's load; earlier imports keep what they have.
+There are two side effects. From the first load on, `import utils` finds a module in this process even if no module of
+that name is installed. A real module can also become importable after a stand-in was imported. It is then used from the
+next load of a plugin on, while earlier imports keep the stand-in.
 
-Also here: the home that a provider works with. `at_home` holds for the calls made inside of it, in its context alone,
-so that two homes can be in use at once in one process.
+This module also holds the home that a provider works with. `at_home` sets it for the calls made inside, in their
+context alone, so that two homes can be in use at once in one process.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _HOME: ContextVar[Path | None] = ContextVar("strongroom_host_home", default=None
 
 @contextmanager
 def at_home(home: Path) -> Iterator[None]:
-    """Make `home` the providers' home in the calls inside; with Hermes installed, through its own variable.
+    """Make `home` the providers' home for the calls inside. If Hermes is installed, its own variable is set too.
 
-    Costs a few microseconds, because it goes around each call into a provider.
+    This costs a few microseconds, because it goes around each call into a provider.
     """
     token = _HOME.set(home)
     constants = sys.modules.get("hermes_constants")
@@ -54,13 +55,13 @@ def at_home(home: Path) -> Iterator[None]:
 
 
 def get_hermes_home() -> Path:
-    """The home of the current call, else `HERMES_HOME`, else `~/.hermes`."""
+    """The home of the current call. Without one, the variable `HERMES_HOME`, and without that, `~/.hermes`."""
     named = os.environ.get("HERMES_HOME", "").strip()
     return _HOME.get() or (Path(named) if named else Path.home() / ".hermes")
 
 
 def display_hermes_home() -> str:
-    """The same for people to read, with `~` for their own directory."""
+    """The home of the current call as text for people, with `~` for the user's directory."""
     home = get_hermes_home()
     with suppress(ValueError, RuntimeError):
         return str(Path("~") / home.relative_to(Path.home()))
@@ -68,19 +69,19 @@ def display_hermes_home() -> str:
 
 
 def tool_error(message: object, **extra: Any) -> str:
-    """A tool's answer for a failure."""
+    """The JSON answer of a tool that failed."""
     return json.dumps({"error": str(message), **extra}, ensure_ascii=False)
 
 
 def tool_result(data: Any = None, **given: Any) -> str:
-    """A tool's answer: one value, or the keyword arguments."""
+    """The JSON answer of a tool: one value, or the keyword arguments as an object."""
     return json.dumps(given if data is None else data, ensure_ascii=False)
 
 
 def atomic_json_write(
     path: str | os.PathLike[str], data: Any, *, indent: int = 2, mode: int | None = None, **options: Any
 ) -> None:
-    """Write JSON whole or not at all. An existing file keeps its mode; a new one is 0600."""
+    """Write a JSON file whole or not at all. An existing file keeps its mode; a new file gets mode 0600."""
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = target.stat().st_mode & 0o777 if target.exists() else 0o600
@@ -101,7 +102,7 @@ def cfg_get(config: Any, *keys: str, default: Any = None) -> Any:
 
 
 def load_config() -> dict[str, Any]:
-    """The settings in the home's `config.yaml`; empty if there is none."""
+    """The settings in the home's `config.yaml`. Empty if there is no such file."""
     path = get_hermes_home() / "config.yaml"
     said = read_yaml(path) if path.exists() else {}
     return said if isinstance(said, dict) else {}
@@ -121,7 +122,7 @@ _PACKAGES = {name.partition(".")[0] for name in _SUPPLIED if "." in name}
 
 
 class _Supplier(MetaPathFinder, Loader):
-    """A finder and loader of the supplied names only."""
+    """An import finder and loader for the supplied modules only."""
 
     def find_spec(
         self,
@@ -144,19 +145,19 @@ _SUPPLIER = _Supplier()
 
 
 def supplied() -> str:
-    """The supplied names, for a message."""
+    """The modules and names that are supplied, as text for a message."""
     return ", ".join(f"{module} ({', '.join(given)})" for module, given in _SUPPLIED.items() if given)
 
 
 def is_supplied_in_part(name: str) -> bool:
-    """Whether a module is one of Hermes' that is supplied here, because Hermes is not installed."""
+    """True if a module belongs to a Hermes package that is supplied in part here, because Hermes is not installed."""
     return name.partition(".")[0] in {one.partition(".")[0] for one in _SUPPLIED} and not elsewhere(
         "agent.memory_provider"
     )
 
 
 def supply() -> None:
-    """Make the names importable, each only if nothing else provides it. Idempotent and cheap."""
+    """Make the supplied modules importable, each only if no other module has its name. Idempotent and cheap."""
     taken = {name for name in _PACKAGES if _is_ours(name) and elsewhere(name)}
     for name in _SUPPLIED:
         if _is_ours(name) and (name.partition(".")[0] in taken or elsewhere(name)):
@@ -179,7 +180,7 @@ def withdraw() -> None:
 
 
 def elsewhere(name: str) -> ModuleSpec | None:
-    """The spec of a module of this name that is not ours. Imports nothing, not even parent packages."""
+    """Find a module of this name that is not a stand-in of ours. Imports nothing, not even parent packages."""
     parent = name.rpartition(".")[0]
     above = elsewhere(parent) if parent else None
     if parent and (above is None or above.submodule_search_locations is None):
@@ -198,7 +199,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_plain_module(name: str) -> bool:
-    """Whether `name` is a real module that cannot have submodules."""
+    """True if `name` is a real module that cannot have submodules."""
     if name in sys.modules:
         return not hasattr(sys.modules[name], "__path__")
     spec = elsewhere(name)

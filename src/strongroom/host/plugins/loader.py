@@ -1,12 +1,12 @@
 """The loader of one plugin: imports its code, and makes providers with it, one for each agent.
 
-- A plugin's failure is reported: `ProviderUnavailable` carries the reason, with the line of the plugin's own code that
-  the error passed through. Unlike in Hermes, a `register` that raises is such a failure, and is not skipped in favour
-  of a class that might do.
-- One agent, one object. A plugin that returns the same object again is asked for another, or refused.
+- A failure of a plugin is reported: `ProviderUnavailable` carries the reason, with the line of the plugin's own code
+  that the error passed through. A `register` that raises is a failure, too. Hermes would skip it and try the plugin's
+  classes instead.
+- Each agent gets an object of its own. A plugin that returns an object again is asked for another one, or refused.
 - A directory becomes a module under a name made from its path, so that plugins of one name in two homes share nothing.
-  Those bundled with Hermes import themselves by their own name and keep it. A module is loaded once per process; one
-  that failed is loaded anew when it is asked for again.
+  Plugins bundled with Hermes import themselves by their own name and keep it. A module is loaded once per process; a
+  module that failed is loaded anew when it is asked for again.
 - The manifest explains a failure. It never causes one.
 """
 
@@ -57,21 +57,21 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundPlugin:
-    """A provider that could be loaded. Nothing of it has run."""
+    """A plugin that was found and could be loaded. None of its code has run."""
 
     name: str
     where: Where
     path: Path | None = None
     description: str = ""
     taken_by: Where | None = None
-    """The earlier source that has the same name. This plugin is then not loaded by its name."""
+    """The earlier source that has a plugin of this name. If there is one, this plugin is not loaded by its name."""
     manifest: Manifest = field(default_factory=Manifest)
     entry: metadata.EntryPoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """Makes one provider for each agent: `factory()`. ProviderUnavailable if the plugin does not give one."""
+    """Makes one provider for each agent: `factory()`. Raises ProviderUnavailable if the plugin gives none."""
 
     found: FoundPlugin
     home: Path
@@ -83,12 +83,15 @@ class Factory:
             return cast(MemoryProvider, made if _is_first(made) else self._another(type(made)))
 
     def sample(self) -> MemoryProvider:
-        """An object to look at, for listing and set-up; not for an agent."""
+        """An object of the provider for listing and set-up. It must not be given to an agent."""
         with hermes_stubs.at_home(self.home):
             return cast(MemoryProvider, self._checked(self._run("making it", self._make)))
 
     def why_not(self, provider: object) -> str:
-        """Why a provider is not available: its own words, or what its manifest and schema require and is missing."""
+        """Why a provider is not available: in its own words, or the requirements that are missing.
+
+        The requirements stand in the plugin's manifest and in the schema of its settings.
+        """
 
         def own_words() -> object:
             said = getattr(provider, "unavailable_reason", None)
@@ -103,7 +106,7 @@ class Factory:
         return "; ".join(dict.fromkeys(reasons)) or "it says that it is not set up, and not why"
 
     def fields(self, provider: object) -> list[Mapping[str, Any]]:
-        """The fields of its schema. Malformed ones are left out."""
+        """The fields of the provider's settings schema. Malformed fields are left out."""
         asked = getattr(provider, "get_config_schema", None)
         said: object = None
         with hermes_stubs.at_home(self.home), suppress(ProviderUnavailable):
@@ -111,7 +114,7 @@ class Factory:
         return [one for one in said if isinstance(one, Mapping)] if isinstance(said, list | tuple) else []
 
     def _unset(self, provider: object) -> list[str]:
-        """The environment variables that its schema always requires and that are not set."""
+        """The environment variables that the settings schema always requires and that are not set."""
         needed = [one.get("env_var") for one in self.fields(provider) if one.get("required") and not one.get("when")]
         return [one for one in needed if isinstance(one, str) and one.strip() and not os.environ.get(one)]
 
@@ -131,7 +134,9 @@ class Factory:
         return made
 
     def _another(self, cls: type) -> Any:
-        """A second object from a plugin that returned its first again. Only if its class takes no arguments."""
+        """Make a second object, if the plugin returned its first object again. Works only if its class takes no
+        arguments.
+        """
         if _arguments(cls) == 0:
             made = self._run("making it", cls)
             if _is_first(made):
@@ -140,7 +145,7 @@ class Factory:
 
 
 def make_factory(one: FoundPlugin, home: Path) -> Factory:
-    """The factory of a plugin that was found. Imports the plugin."""
+    """Import a plugin that was found, and return its factory."""
     hermes_stubs.supply()
     with hermes_stubs.at_home(home):
         source = run_isolated(one, "importing it", lambda: _source(one))
@@ -161,7 +166,7 @@ def _source(one: FoundPlugin) -> Any:
 
 
 def _module(path: Path) -> ModuleType:
-    """The module of a plugin's directory. Its siblings are importable from it, by relative imports."""
+    """Import the module of a plugin's directory. Its relative imports find the other files of the directory."""
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = f"{_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', path.name)}_{digest}"
     if name in sys.modules:
@@ -182,12 +187,12 @@ def _module(path: Path) -> ModuleType:
 
 
 class _Registry:
-    """The `ctx` that `register(ctx)` gets. Everything but a provider is accepted and ignored."""
+    """The object `ctx` that `register(ctx)` gets. It takes a provider; every other registration is ignored."""
 
     def __init__(self) -> None:
         self.provider: Any = None
         self.ignored: dict[str, None] = {}
-        """The other methods that were called, in order."""
+        """The names of other `register_...` methods that the plugin called, in order."""
 
     def register_memory_provider(self, provider: Any, *_: object, **__: object) -> None:
         self.provider = provider
@@ -210,7 +215,10 @@ class _Registry:
 
 
 def _maker(one: FoundPlugin, source: Any) -> Callable[[], Any]:
-    """A maker of providers from a module with `register` or a class, a class, a `register`, or a factory."""
+    """A function that makes providers from a plugin's source.
+
+    The source may be a module with `register` or a provider class, such a class, a `register` function, or a factory.
+    """
     if isinstance(source, ModuleType):
         register, classes = getattr(source, "register", None), list(_classes(source))
         if callable(register):
@@ -242,7 +250,7 @@ def _registered(one: FoundPlugin, register: Callable[[Any], Any], classes: list[
 
 
 def _first(one: FoundPlugin, classes: Iterable[type]) -> Any:
-    """An object of the first class that can be made without arguments. If none can, the last one's error is raised."""
+    """Make an object of the first class that needs no arguments. If no class can be made, the last error is raised."""
     *others, last = classes
     for cls in others:
         with suppress(ProviderUnavailable):
@@ -251,9 +259,10 @@ def _first(one: FoundPlugin, classes: Iterable[type]) -> Any:
 
 
 def _classes(module: ModuleType) -> Iterator[type]:
-    """The provider classes of a module, in Hermes' order: its own, else those that it imported.
+    """The provider classes of a module, in Hermes' order: its own classes, or else the classes that it imported.
 
-    If none is complete, its own are returned: making one then reports which methods are missing.
+    If no class is complete, the module's own classes are returned. Making one of them reports which methods are
+    missing.
     """
     bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
     values = [getattr(module, name, None) for name in dir(module)]
@@ -264,7 +273,7 @@ def _classes(module: ModuleType) -> Iterator[type]:
 
 
 def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
-    """How many arguments a callable accepts, or with `needed` requires; -1 if that cannot be known."""
+    """How many arguments a callable accepts; with `needed`, how many it requires. -1 if this cannot be found out."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
@@ -274,7 +283,7 @@ def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
 
 
 def _is_first(provider: object) -> bool:
-    """Whether this object was never given to an agent before. Records it as given."""
+    """True if this object was never given to an agent before. Records that it is given now."""
     with _handing_out:
         was = _handed_out.get(id(provider)) is provider or _kept.get(type(provider)) is provider
         try:

@@ -1,8 +1,8 @@
-"""A plugin's description, read without running it: the beginning of its code, its `plugin.yaml`, and what it lacks.
+"""A plugin's description, read without running its code: the beginning of `__init__.py`, and `plugin.yaml`.
 
-The manifest explains, it never refuses: a plugin may do without a package that it names, or take its key from a file of
-its own. Without PyYAML, or if the file is malformed, `problem` says so and the plugin still loads. The commands of
-`external_dependencies` are looked for, never run.
+The manifest only explains and never refuses: a plugin may do without a package that it names, or take its key from a
+file of its own. If the file is malformed or PyYAML is missing, `problem` says so and the plugin still loads. The
+commands of `external_dependencies` are looked for, but never run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS = ("MemoryProvider", "register_memory_provider")
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A program that is not a Python package."""
+    """A program that a plugin needs and that is not a Python package."""
 
     name: str
     check: str = ""
@@ -50,11 +50,13 @@ class Manifest:
     requires_env: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
     problem: str = ""
-    """Why the file, or a part of it, was not read."""
+    """Why the file, or a part of the file, was not read."""
 
 
 def names_a_provider(directory: Path) -> bool:
-    """Whether a directory is a memory plugin: as in Hermes, if the beginning of its `__init__.py` names a provider."""
+    """True if a directory is a memory plugin: the beginning of its `__init__.py` names a provider. Hermes has this
+    rule.
+    """
     try:
         binary = open_file(directory / "__init__.py")
         with io.TextIOWrapper(binary, encoding="utf-8", errors="replace") as file:
@@ -65,14 +67,14 @@ def names_a_provider(directory: Path) -> bool:
 
 
 def why_no_plugin(directory: Path) -> str:
-    """Why that rule does not take a directory for a plugin."""
+    """Why Hermes' rule does not accept a directory as a memory plugin."""
     if not (directory / "__init__.py").is_file() or not os.access(directory / "__init__.py", os.R_OK):
         return "there is no __init__.py that can be read"
     return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
 
 
 def is_meant_as_a_provider(directory: Path) -> bool:
-    """Whether a plugin that the rule leaves out names a provider further down, or in another file."""
+    """True if a plugin that Hermes' rule leaves out names a provider further down, or in another file."""
     try:
         files = sorted(directory.glob("*.py"))[:_MOST_FILES]
     except OSError:
@@ -89,7 +91,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a plugin; an empty one if there is none."""
+    """The manifest of a plugin. Empty if the plugin has no manifest."""
     path = directory / FILE
     if not path.exists():
         return Manifest()
@@ -129,7 +131,7 @@ def parsed(said: object) -> Manifest:
 
 
 def needs(manifest: Manifest, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The missing requirements of the manifest, as short sentences."""
+    """The requirements of the manifest that are missing, as short sentences."""
     packages = [f"the package {name} is not installed" for name in missing_packages(manifest)]
     programs = [f"the program {one.name} is not found" for one in manifest.external_dependencies if not _is_there(one)]
     unset = [f"{name} is not set" for name in manifest.requires_env if not environment.get(name)]
@@ -179,7 +181,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Names of variables, each alone or as the `name` of a mapping."""
+    """The names of variables. Each is given as a text, or as the `name` of a mapping."""
     return tuple(_text(one.get("name") if isinstance(one, Mapping) else one) for one in _list(value))
 
 

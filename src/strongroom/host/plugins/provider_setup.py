@@ -1,12 +1,14 @@
-"""Setting a provider up: ask for the fields of its schema, keep secrets in `<home>/.env`, hand over the rest.
+"""Set-up of a provider: ask for the fields of its schema, keep secrets in `<home>/.env`, and pass on the other answers.
 
-A `Prompter` puts the questions; this module chooses them, and checks the schema and the answers.
+A `Prompter` asks the questions. This module chooses them, and checks the schema and the answers.
 
-- A provider with `post_setup` does all of it by itself.
-- A field with an environment variable goes to `.env`; a secret goes nowhere else, and one that names no variable gets
-  `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
+- A provider with `post_setup` does its whole set-up by itself.
+- A field with an environment variable is written to `.env`. A secret is written nowhere else; a secret without a
+  variable gets the variable `<PROVIDER>_<KEY>`. All other answers go to `save_config`. An empty answer keeps a secret
+  that is set.
 - `.env` gets only values that all readers read alike (`strongroom.host.plugins.env_file`).
-- `.env` is written first, because it can be restored: if `save_config` fails, it is as before, except for its mode.
+- `.env` is written first, because it can be restored. If `save_config` fails, `.env` gets its earlier content back; its
+  mode stays 0600.
 - No secret is in a `repr`, a log or an error.
 """
 
@@ -38,21 +40,21 @@ class Prompter(Protocol):
     """Puts questions to a person."""
 
     def ask(self, text: str, default: str) -> str:
-        """A line of text; `default` for an empty one."""
+        """Ask for a line of text. An empty answer gives `default`."""
         ...
 
     def secret(self, text: str) -> str:
-        """A line that is not echoed while it is typed."""
+        """Ask for a line that is not echoed while it is typed."""
         ...
 
     def choose(self, text: str, choices: Sequence[str], default: str) -> str:
-        """One of `choices`. `default` is one of them, or empty."""
+        """Ask for one of `choices`. `default` is one of them, or empty."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One question of a schema that was found to be sound."""
+    """One question of a provider's schema, checked and complete."""
 
     key: str
     description: str
@@ -68,7 +70,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers: values for the provider, and variables for `.env`, which may be secret."""
+    """The answers of a person: values for the provider, and variables for `.env`, which may be secret."""
 
     values: dict[str, Any]
     variables: dict[str, str] = field(repr=False)
@@ -79,14 +81,14 @@ class SetupResult:
     """The outcome of set-up."""
 
     by_provider: bool = False
-    """The provider did it all by itself."""
+    """True if the provider did its whole set-up by itself."""
     values: Mapping[str, Any] = field(default_factory=dict)
     variables: tuple[str, ...] = ()
-    """The names that were written to `.env`."""
+    """The names of the variables that were written to `.env`."""
     tightened: bool = False
-    """`.env` was open to others, and is not any more."""
+    """True if other users could read or write `.env` before, and cannot any more."""
     lost: tuple[str, ...] = ()
-    """The fields that were not stored, because the provider has no `save_config` of its own."""
+    """The keys of the fields that were not stored, because the provider has no `save_config` of its own."""
 
 
 def set_up(
@@ -98,7 +100,7 @@ def set_up(
     current: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> SetupResult:
-    """Ask the questions of a provider's schema and store the answers. `current` are earlier values."""
+    """Ask the questions of a provider's schema and store the answers. `current` holds earlier answers by key."""
     with at_home(home):
         if callable(getattr(provider, "post_setup", None)):
             whole = {"memory": {}} if config is None else config
@@ -119,7 +121,7 @@ def set_up(
 
 
 def schema_of(provider: Any) -> list[Field]:
-    """The fields of a provider's schema. ProviderRefused, with everything that is wrong, if one cannot be asked."""
+    """The fields of a provider's schema. Raises ProviderRefused, with all faults, if a field cannot be asked."""
     asked = getattr(provider, "get_config_schema", None)
     said = _run(provider, "get_config_schema", (), asked) if callable(asked) else []
     if not isinstance(said, Sequence) or isinstance(said, str | bytes) or len(said) > _MOST_FIELDS:
@@ -165,7 +167,7 @@ def _field(said: Any, place: int, provider: str) -> Field:
 
 
 def _wrong(one: Field, keys: set[str]) -> list[str]:
-    """The flaws of a field, other than its types."""
+    """The faults of a field, apart from wrong types."""
     names = [one.default_from[0]] if one.default_from[0] else []
     unknown = [name for name in (*one.when, *names) if name not in keys]
     reasons = [f"it depends on {name}, which is no field" for name in unknown]
@@ -187,7 +189,7 @@ def _wrong(one: Field, keys: set[str]) -> list[str]:
 
 
 def answers_to(fields: Sequence[Field], prompter: Prompter, current: Mapping[str, Any], known: set[str]) -> Answers:
-    """Ask for each field that applies. `known` are the variables that are set: an empty answer keeps those."""
+    """Ask for each field that applies. `known` are the variables that are set: an empty answer keeps such a secret."""
     answers = Answers({}, {})
     for one in fields:
         asked = one.key in answers.values or (one.secret and one.env_var in answers.variables)
@@ -236,7 +238,7 @@ def _answer(one: Field, prompter: Prompter, default: Any, known: set[str], said:
 
 
 def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """The default of a field: its earlier value, else the one implied by another field's answer, else its own."""
+    """The default of a field: its earlier answer, or the value that another answer implies, or that of the schema."""
     other, by_value = one.default_from
     implied = {_shown(value): default for value, default in by_value.items()}
     default = implied.get(_shown(values.get(other)), one.default) if other else one.default
@@ -250,7 +252,7 @@ def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) 
 
 
 def _typed(key: str, text: str, default: Any) -> Any:
-    """The answer in the type of the default, if that is a number or a boolean."""
+    """The answer in the type of the default, if the default is a number or a boolean. Otherwise the text itself."""
     if text == _shown(default):
         return default
     if isinstance(default, bool):
@@ -283,7 +285,7 @@ def _same(answer: Any, wanted: Any) -> bool:
 
 
 def _check_variable(one: Field, value: Any) -> None:
-    """Raise InvalidRequest for a value that `.env` readers would read differently."""
+    """Raise InvalidRequest for a value that some readers of `.env` would read differently."""
     text = _shown(value) if one.env_var else ""
     if unfit := env_file.unfit(text):
         raise InvalidRequest(f"{one.key} {unfit}")
@@ -295,7 +297,7 @@ def _check_variable(one: Field, value: Any) -> None:
 
 
 def keep(provider: Any, home: Path, answers: Answers) -> SetupResult:
-    """Write the variables to `.env` and pass the values to the provider. If that fails, `.env` is restored."""
+    """Write the variables to `.env` and pass the values to the provider. If the provider fails, `.env` is restored."""
     before = env_file.text(home) if answers.variables else None
     tightened = bool(answers.variables) and env_file.is_open(home)
     if answers.variables:
@@ -311,14 +313,14 @@ def keep(provider: Any, home: Path, answers: Answers) -> SetupResult:
 
 
 def _saves(provider: Any) -> bool:
-    """Whether a provider has a `save_config` of its own. The interface's, ours or Hermes', does nothing."""
+    """True if a provider has a `save_config` of its own. The method of our or Hermes' interface does nothing."""
     bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
     own = getattr(getattr(provider, "save_config", None), "__func__", getattr(provider, "save_config", None))
     return callable(own) and all(own is not base.save_config for base in bases)
 
 
 def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUnavailable) -> ProviderUnavailable:
-    """Restore `.env`, and return the error with a hint of what is left."""
+    """Restore `.env`, and return the error with a hint that says what was written and stays."""
     left = "nothing was written to .env; what the provider wrote of its own before it failed is not known here"
     try:
         if written:
@@ -329,7 +331,7 @@ def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUn
 
 
 def _run(provider: Any, doing: str, secrets: Sequence[str], call: Callable[[], Any]) -> Any:
-    """Run a provider's part of set-up. Its error is reported without the secrets that were typed."""
+    """Run the provider's part of set-up. Its error is reported without the secrets that were typed."""
     try:
         return call()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider's fault is said, not passed on

@@ -1,4 +1,4 @@
-"""Why a plugin is not available, in words: its error, and the line of its own code that the error passed through.
+"""Why a plugin is not available, in words: its error, and the line of its code that the error passed through.
 
 A message is one line, without terminal control characters. Every error of a plugin ends here, except an interrupt.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def run_isolated(one: FoundPlugin, doing: str, call: Callable[[], T]) -> T:
-    """Run a plugin's code. Any error becomes ProviderUnavailable with the reason."""
+    """Run a plugin's code. Any error in it becomes ProviderUnavailable with the reason."""
     try:
         return call()
     except ProviderUnavailable:
@@ -47,12 +47,14 @@ def unavailable(one: FoundPlugin, reason: str, hint: str = "") -> ProviderUnavai
 
 
 def why(error: ProviderUnavailable, name: str) -> str:
-    """The reason alone, without the first words, which all such messages share."""
+    """The reason from the message of an error, without the opening words that all such messages share."""
     return error.message.removeprefix(_BEGINNING.format(name))
 
 
 def _supplied(error: BaseException) -> str:
-    """The supplied names, if the plugin imported another Hermes name and Hermes is not installed."""
+    """A note on the Hermes names that are supplied, for an error at the import of another one. Empty if Hermes is
+    installed.
+    """
     asked = getattr(error, "name", None) if isinstance(error, ImportError) else None
     if not isinstance(asked, str) or not hermes_stubs.is_supplied_in_part(asked):
         return ""
@@ -60,7 +62,7 @@ def _supplied(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
-    """An error's type and message, without the hidden values, as they are or as a `repr` would show them."""
+    """The type and the message of an error, with each hidden value redacted, even as `repr` would show it."""
     try:
         said = str(error)
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
@@ -73,7 +75,7 @@ def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
 
 
 def _place(error: BaseException, directory: Path | None) -> str:
-    """The last line of the plugin that the error passed through; without a directory, the last line at all."""
+    """The file and line of the plugin's code that the error passed through last. Without a directory, of any code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -87,6 +89,6 @@ def _is_ours(filename: str) -> bool:
 
 
 def in_one_line(text: str) -> str:
-    """One line, without terminal control characters."""
+    """A text in one line, without terminal control characters."""
     plain = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(plain.split())[:_MOST_SAID]

@@ -1,4 +1,4 @@
-"""Reading YAML files of a plugin's author, before anything of the plugin runs.
+"""Reads the YAML files of a plugin, before any code of the plugin runs.
 
 - Only regular files are read: a pipe or a device in a file's place is an error, and does not block.
 - YAML is read with plain types and without anchors: a few hundred bytes of references can expand to gigabytes.
@@ -20,7 +20,7 @@ _WITHOUT_YAML = "PyYAML is not installed: pip install pyyaml"
 
 
 class NotRead(ValueError):
-    """A YAML file cannot be used. The message says why."""
+    """Raised if a YAML file cannot be used. The message is the reason."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -45,7 +45,7 @@ def read_yaml(path: Path) -> Any:
 
 @cache
 def _loader() -> Any:
-    """PyYAML's safe loader, without anchors, references to them, and `<<`."""
+    """Make PyYAML's safe loader without anchors, references to anchors, and `<<`."""
     yaml: Any = import_module("yaml")
     merge = "tag:yaml.org,2002:merge"
 

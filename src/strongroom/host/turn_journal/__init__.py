@@ -1,1 +1,1 @@
-"""Turns on their way to a provider, sealed on disk."""
+"""The journal of turns that wait for a provider, sealed on disk."""

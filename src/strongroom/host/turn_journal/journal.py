@@ -1,14 +1,16 @@
-"""A write-ahead journal for turns on their way to a provider, sealed, so that a crash cannot lose one.
+"""A write-ahead journal of turns that wait for a provider. It is sealed, and a crash cannot lose a turn.
 
-A turn is appended and on disk before the turn's thread goes on, and stays until the provider has taken it. The next
-host finds what a killed process or a hanging provider left behind, and hands it over (`left_behind`). Delivery is
+A turn is on disk before the turn's thread goes on, and stays in the journal until the provider has taken it. The next
+host finds the turns that a killed process or a hanging provider left, and hands them over (`left_behind`). Delivery is
 therefore at least once.
 
-Each host writes a file of its own and holds a lock on it while it lives, so a file without a lock is left behind. The
-key is stored elsewhere. Taken turns are marked without waiting for the disk: a lost mark means one more delivery.
-`record_format` is the format, `journal_files` has the locks. Not responsible for what a turn means, or for calling
-providers. It shares no code with the provider's spool (`hermes/provider/offline_spool`), which keeps each turn in a
-file of its own that only the vault can open, where this one appends to one file per host and reads it back.
+Each host writes a file of its own and holds a lock on it while the host runs. So a file without a lock was left behind.
+The key is stored in another directory. A turn is marked as taken without waiting for the disk: a lost mark means one
+more delivery.
+
+`record_format` is the format, `journal_files` has the locks. This module knows neither the meaning of a turn nor the
+providers. It shares no code with the provider's spool (`hermes/provider/offline_spool`). The spool keeps each turn in a
+file of its own that only the vault can open; this journal appends to one file per host and reads it back.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _SHRINK_BYTES = 1024 * 1024
 
 
 class Journal:
-    """The file of one host. Every method may be called from any thread."""
+    """The journal file of one host. Every method may be called from any thread."""
 
     def __init__(self, directory: Path, key: bytes, run: str, most: int) -> None:
         self._key = key
@@ -45,12 +47,14 @@ class Journal:
         self._written = 0
         self._synced = 0
         self._lost = 0
-        """Number of the last write covered by a failed sync. What is still needed of it must be written anew."""
+        """Number of the last write that a failed sync covered. Turns up to it that are still needed must be written
+        anew.
+        """
         self._size = 0
         self._places: dict[int, tuple[int, int]] = {}
-        """Place and length of the frames of turns that nobody has taken yet."""
+        """For each turn that the provider has not taken: the place and the length of its frame in the file."""
         self._needed = 0
-        """The total length of those frames."""
+        """The total length of the frames in `_places`."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -82,11 +86,11 @@ class Journal:
                     self._shrink()
 
     def name_of(self, number: int) -> str:
-        """The turn's name, the same at every delivery."""
+        """The name of a turn. It stays the same if the turn is delivered again."""
         return turn_name(self._run, number)
 
     def forked(self) -> None:
-        """Close the file in a forked child: the lock and the numbers are the parent's."""
+        """Close the file in a forked child process: the lock and the numbers belong to the parent."""
         self._writing, self._syncing = threading.Lock(), threading.Lock()  # fork: another thread may hold these
         if self._file >= 0:
             os.close(self._file)
@@ -148,7 +152,7 @@ class Journal:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Copy the frames that are still needed into a new file, and rename it over this one."""
+        """Copy the frames that are still needed into a new file, and rename the new file over this one."""
         file = create_locked_draft(self._path)
         try:
             places = self._copied_to(file)
@@ -180,7 +184,7 @@ class Journal:
 
 
 def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
-    """The journals' key. Made from `random` if there is none, and KeyUnavailable if journals exist without it."""
+    """The key of the journals, made from `random` if there is none. KeyUnavailable if only journals are there."""
     path = directory / _KEY
     if not path.exists():
         if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may make both

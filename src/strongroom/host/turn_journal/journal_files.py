@@ -1,4 +1,4 @@
-"""The files of journals: created and opened under a lock, written whole. Knows nothing of their content."""
+"""The files of journals: created and opened under a lock, and written whole. Their content is not known here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAFT = ".draft"
 
 
 def create_locked(path: Path) -> int:
-    """Create a file that is locked before it gets its name. Without a lock it would be taken for left behind."""
+    """Create a file and lock it before it gets its name. An unlocked file would be taken for left behind."""
     try:
         make_directory(path.parent)
     except OSError as error:
@@ -37,7 +37,7 @@ def create_locked(path: Path) -> int:
 
 
 def create_locked_draft(path: Path) -> int:
-    """Create a locked draft, to be renamed to `path` later."""
+    """Create a locked draft of a journal, to be renamed to `path` later."""
     draft = path.with_suffix(DRAFT)
     try:
         draft.unlink(missing_ok=True)
@@ -49,7 +49,7 @@ def create_locked_draft(path: Path) -> int:
 
 
 def open_locked(path: Path) -> int | None:
-    """Open and lock a file. None if another process holds it, or another file has its name by now."""
+    """Open and lock a file. None if another process holds it, or if the name belongs to another file by now."""
     try:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def read_whole(file: int) -> bytes:
 
 
 def write_whole(file: int, data: bytes) -> None:
-    """Write all of the data, in as many pieces as it takes."""
+    """Write all of the data, with as many write calls as needed."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -1,4 +1,4 @@
-"""Journals that dead hosts left behind: found, locked, read, and removed once their turns were handed over."""
+"""Journals that dead hosts left behind: found, locked, read, and removed after their turns were handed over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OLD_DRAFT = 3600.0
 
 
 class Remains:
-    """The journal of a dead host: its turns in order. Locked until `finish`."""
+    """The journal of a dead host, with its turns in order. It is locked until `finish`."""
 
     def __init__(self, path: Path, file: int, key: bytes) -> None:
         self.path = path
@@ -28,17 +28,17 @@ class Remains:
         self._run = path.name.removesuffix(SUFFIX)
         self._last = 0
         self.turns: dict[int, Turn] = {}
-        """Turns that nobody has taken, by number."""
+        """The turns that no provider has taken, by number."""
         self.damage: Tampered | None = None
-        """Why a part of the file cannot be read. The rest is good."""
+        """Why a part of the file cannot be read. The rest of the file is good. None if all of it can be read."""
         self._fixed = False
-        """Whether the file must not be changed, because it is damaged and could not be copied."""
+        """True if the file must not be changed, because it is damaged and could not be copied."""
         self._spoilt = False
-        """Whether it has records that do not open. It is then set aside, not removed."""
+        """True if the file has records that do not open. Then it is renamed at the end, and not removed."""
         self._read()
 
     def name_of(self, number: int) -> str:
-        """The turn's name, the same at every delivery."""
+        """The name of a turn. It stays the same if the turn is delivered again."""
         return turn_name(self._run, number)
 
     def taken(self, number: int) -> None:
@@ -86,7 +86,7 @@ class Remains:
 
 @contextmanager
 def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
-    """The journals of dead hosts, oldest first. On exit, those whose turns were all taken are removed."""
+    """The journals of dead hosts, oldest first. On exit, a journal is removed if all its turns were taken."""
     found: list[Remains] = []
     try:
         for draft in directory.glob("*" + DRAFT):
@@ -100,7 +100,7 @@ def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
 
 
 def _remains(path: Path, key: bytes) -> Remains | None:
-    """The content of a file that nobody holds, or None. A file that cannot be read does not stop the others."""
+    """The content of a file that no process holds, or None. A file that cannot be read does not stop the others."""
     file = open_locked(path)
     if file is None:
         return None
@@ -123,7 +123,7 @@ def _remove_left(draft: Path) -> None:
 
 
 def _copied(path: Path) -> bool:
-    """Copy a damaged file aside, for people to look at. Returns whether that worked."""
+    """Copy a damaged file to another name, for people to look at. Returns True if that worked."""
     try:
         write_file(_aside(path), path.read_bytes(), new=True)
     except OSError as error:
@@ -133,6 +133,6 @@ def _copied(path: Path) -> bool:
 
 
 def _aside(path: Path) -> Path:
-    """A free name for a file that is set aside."""
+    """A free name for a damaged file that is copied or renamed."""
     names = (path.with_suffix(f"{_DAMAGED}{number or ''}") for number in count())
     return next(name for name in names if not name.exists())

@@ -1,7 +1,7 @@
 """The format of a journal: records, and the frames that hold them. See docs/spec/journal.md.
 
-A frame has its length, its number, a checksum of the two, and the record, sealed for its file and number. Pure, except
-for the salt. Not responsible for files.
+A frame has its length, its number, a checksum of both, and the record, sealed for its file and number. The module is
+pure, except for a random salt, and opens no files.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _HEAD = _PLACE.size + _CHECK.size
 
 
 class Turn(msgspec.Struct, frozen=True, tag="turn"):
-    """One turn, with all that another process needs to hand it over."""
+    """One turn, with everything that another process needs to hand it over."""
 
     provider: str
     session: str
-    """The session id with which the agent began."""
+    """The session id that the agent had at its start."""
     told: Mapping[str, Any]
     """The other arguments of `initialize`, without callbacks."""
     user: str
     assistant: str
     current: str
-    """The session id at this turn."""
+    """The session id at the time of this turn."""
     messages: bytes | None = None
-    """The messages of this turn, if the runtime gave any. MessagePack of its own, because it may nest deeply."""
+    """The messages of this turn, if the runtime gave any. Packed on their own, because they may nest deeply."""
 
 
 class TakenTurn(msgspec.Struct, frozen=True, tag="taken"):
-    """A mark that the provider has taken the turn with this number."""
+    """A record that the provider has taken the turn with this number."""
 
     number: int
 
@@ -53,12 +53,12 @@ _decode = msgspec.msgpack.Decoder(Turn | TakenTurn).decode
 
 
 def turn_name(run: str, number: int) -> str:
-    """A turn's name, the same at every delivery."""
+    """The name of a turn. It stays the same if the turn is delivered again."""
     return f"{run}-{number}"
 
 
 def pack_messages(messages: list[Any] | None, most: int) -> bytes | None:
-    """Messages as MessagePack; None if they cannot be encoded or are too long. The turn is then stored without them."""
+    """Pack messages as MessagePack. None if they cannot be encoded or are too long: the turn is stored without them."""
     if messages is None:
         return None
     try:
@@ -69,7 +69,7 @@ def pack_messages(messages: list[Any] | None, most: int) -> bytes | None:
 
 
 def unpack_messages(data: bytes | None) -> list[Any] | None:
-    """The messages that `pack_messages` packed; None if they do not decode."""
+    """The messages that `pack_messages` packed. None if they do not decode."""
     try:
         return None if data is None else list(msgspec.msgpack.decode(data))
     except (TypeError, RecursionError, msgspec.MsgspecError):
@@ -77,14 +77,14 @@ def unpack_messages(data: bytes | None) -> list[Any] | None:
 
 
 def frame(key: bytes, run: str, number: int, record: Record) -> bytes:
-    """A record as a frame of the file `run`."""
+    """Seal a record into a frame of the file named by `run`."""
     sealed = chunked_aead.seal(key, _encode(record), _context(run, number), os.urandom(chunked_aead.SALT_SIZE))
     place = _PLACE.pack(len(sealed), number)
     return place + _CHECK.pack(zlib.crc32(place)) + sealed
 
 
 def frames(content: bytes, key: bytes, run: str) -> Iterator[tuple[int, Record | Tampered, int]]:
-    """Number, record and end of each whole frame. A record that does not open is replaced by the error.
+    """The number, record and end of each whole frame. A record that does not open is replaced by the error.
 
     A frame that is cut short ends the iteration. A damaged head raises Tampered, because the next frame cannot be
     found.

@@ -1,4 +1,4 @@
-"""`python -m strongroom.cli`."""
+"""Run the command line with `python -m strongroom.cli`."""
 
 from strongroom.cli import main
 

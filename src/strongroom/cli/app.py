@@ -1,7 +1,7 @@
 """The root of the command line: the table of verbs, their lazy loading, and the top-level error handler.
 
-A verb's module is imported only when that verb runs. The table holds each verb's one-line help, so that
-`strongroom --help` imports none of them.
+A verb's module is imported only when that verb runs. The table holds the one-line help of each verb, so that
+`strongroom --help` imports no verb.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ VERBS = {
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }
-"""Each verb: where its command is, and its one-line help. `strongroom --help` lists them in this order."""
+"""The table of verbs: where the command of each verb is, and its one-line help. `strongroom --help` has this order."""
 
 
 class VerbCommand(click.Command):
-    """A command whose help ends with examples. Each can be run as shown."""
+    """A command whose help ends with examples. Each example can be run as shown."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -83,7 +83,7 @@ class Group(click.Group):
 
 
 class Verbs(click.Group):
-    """The root: finds a verb in the table, and turns every error into an exit code."""
+    """The root command: it finds a verb in the table, and turns every error into an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [name for name in VERBS if _is_there(name)]
@@ -133,7 +133,7 @@ class Verbs(click.Group):
 
 
 def command(name: str | None = None, *, examples: Sequence[str], **attributes: Any) -> Callable[[F], VerbCommand]:
-    """Declare a command with examples; its short help comes from the table if it is a verb."""
+    """Declare a command with examples. The short help of a verb comes from the table."""
     return click.command(name, cls=VerbCommand, examples=examples, **attributes)
 
 
@@ -142,7 +142,7 @@ def _is_there(verb: str) -> bool:
 
 
 def _refuse_tokens(arguments: Sequence[str]) -> None:
-    """Refuse a cap among the arguments: every process on this machine can read them."""
+    """Refuse a cap among the arguments, because every process on this machine can read them."""
     if any(_TOKEN in argument for argument in arguments):
         raise InvalidRequest(
             "a cap was given on the command line, where other processes can read it",
@@ -157,8 +157,8 @@ def app() -> None:
     """Gated, encrypted, audited memory for AI agents.
 
     A cap says whose memory a command reaches, with which operations and in which namespaces. `strongroom init` makes
-    yours; to use another, name it with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP. With --url or STRONGROOM_URL,
-    the command asks a server instead of opening the vault.
+    your own cap; to use another cap, name it with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP. With --url or
+    STRONGROOM_URL, the command asks a server instead of opening the vault.
     """
 
 

@@ -1,4 +1,4 @@
-"""Shared by export, import, backup, restore and migrate: the passphrase of a file, path checks, progress bars."""
+"""Options of export, import, backup, restore and migrate: the passphrase of a file, path checks, progress bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Told = Callable[[int, int], None]
 
 
 def passphrase_option(command: F) -> F:
-    """`--export-passphrase-file`; `--passphrase-file` is for the vault's own keys."""
+    """Add the option `--export-passphrase-file` to a command. `--passphrase-file` is for the vault's own keys."""
     return click.option(
         "--export-passphrase-file",
         metavar="FILE",
@@ -29,7 +29,7 @@ def passphrase_option(command: F) -> F:
 
 
 def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
-    """The passphrase of an exported file: from a file, else from a prompt, which asks twice for a new one."""
+    """The passphrase of an exported file, read from a file or typed at a prompt. A new one is typed twice."""
     place = place or os.environ.get(VARIABLE)
     if place:
         return run.secret(place, "passphrase")
@@ -44,7 +44,7 @@ def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
 
 
 def check_place(file: Path, *, force: bool = False) -> None:
-    """Raise before any work if the file exists (unless `force`) or its directory does not."""
+    """Raise before any work if the file exists (except with `force`) or its directory is missing."""
     if not force and file.exists():
         raise InvalidRequest(f"{file} already exists", hint="name another file")
     if not file.absolute().parent.is_dir():
@@ -53,7 +53,7 @@ def check_place(file: Path, *, force: bool = False) -> None:
 
 @contextmanager
 def bar(run: Run, label: str) -> Iterator[Told]:
-    """A progress bar for work that reports how much is done and how much there is in all."""
+    """A progress bar for work that reports how much is done and how much there is in total."""
     with ExitStack() as stack:
         advance: Callable[[int], None] | None = None
         last = 0

@@ -26,7 +26,7 @@ from strongroom.vault import owner_cap
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What export wrote."""
+    """The answer of export: the counts of exported lines and profiles, and the file."""
 
     file: str
     actor: str
@@ -64,9 +64,9 @@ def export_lines(
 ) -> None:
     """Write the lines and profiles that the cap covers into FILE, encrypted with a passphrase.
 
-    The cap needs list and get; profiles need snapshot. FILE is in the age format: `age -d FILE` decrypts it without
-    Strongroom. It holds what you can read now, and nothing that was forgotten; it does not hold documents. The log
-    names every exported line.
+    The cap needs the operations list and get; profiles need snapshot. FILE is in the age format: `age -d FILE` decrypts
+    it without Strongroom. It holds the lines and profiles that you can read now, no forgotten lines and no documents.
+    The log names every exported line.
     """
     archive_options.check_place(file, force=force)
     passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
@@ -97,7 +97,7 @@ def export_lines(
 
 
 def _note_documents(run: Run, memory: Memory, namespaces: tuple[str, ...]) -> None:
-    """Say that documents were left out, if there are any."""
+    """Print a warning that documents were left out, if the memory has any."""
     with suppress(StrongroomError):  # a server of an earlier version has none
         if memory.documents(namespaces=namespaces or None, limit=1).documents:
             run.note("warning: an archive does not contain documents; `strongroom backup` keeps them")
@@ -114,7 +114,10 @@ def _exported(done: Exported) -> Iterator[str]:
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What import did. `namespaces` counts the archive's lines; `profiles_left` those the cap may not write."""
+    """The answer of import.
+
+    `namespaces` counts the lines in the archive. `profiles_left` counts the profiles that the cap may not write.
+    """
 
     vault: str
     actor: str
@@ -156,9 +159,9 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
     """Import lines and profiles from an archive into the memory of the cap.
 
     The whole file is checked first. Lines keep their ids, so you can run import again, also after an interruption:
-    lines that are there are skipped, and forgotten lines stay forgotten. If the vault has another line with the same
-    id, or another profile, it keeps its own, imports the rest, and the exit code is 5. The cap needs put; profiles
-    need profile.
+    existing lines are skipped, and forgotten lines stay forgotten. If the vault has another line with the same id, or
+    another profile, the vault's own stays and the rest is imported. Then the exit code is 5. The cap needs the
+    operation put; profiles need profile.
     """
     renamed = dict(map(_pair, pairs))
     found = archive.read_archive(file, lambda: archive_options.passphrase(run, export_passphrase_file))
@@ -172,7 +175,7 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
 
 
 def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
-    """Refuse to rename a namespace that the vault has: its forgotten lines would come back under the other name."""
+    """Refuse to rename a namespace that the vault has, as its forgotten lines would come back under the new name."""
     known = sorted(set(renamed) & set(run.vault().namespaces)) if renamed else []
     if known:
         raise InvalidRequest(
@@ -200,7 +203,7 @@ def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
 
 
 def _counts(found: Archive) -> dict[str, int]:
-    """The number of lines in each namespace of an archive; 0 where it has only a profile."""
+    """The number of lines in each namespace of an archive. A namespace with only a profile counts 0."""
     counts = Counter({profile.namespace: 0 for profile in found.profiles})
     counts.update(line.namespace for line in found.lines)
     return dict(sorted(counts.items()))
@@ -214,7 +217,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _memory(run: Run) -> tuple[Memory, Cap]:
-    """The memory of the cap, with `import` as the source of lines, and the cap's claims."""
+    """The memory of the cap, and the claims of the cap. Lines that are put are marked with the source `import`."""
     if run.given is None:
         run.ask(lambda memory: memory.list(limit=1))  # renews the owner's own cap if it is void
     return run.memory("import"), owner_cap.read_unverified(run.token())

@@ -18,9 +18,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 class MomentType(click.ParamType[datetime]):
-    """An ISO date or time; without a zone, in the local one.
+    """An ISO date or time. Without a time zone, it is in the local one.
 
-    A date alone is the start of that day or, with `noon`, its noon: the same day in UTC for nearly every zone.
+    A date alone means the start of that day. With `noon` it means noon, which falls on that day in UTC for nearly every
+    zone.
     """
 
     name = "time"
@@ -40,7 +41,7 @@ class MomentType(click.ParamType[datetime]):
 
 
 def _noon_of(value: str) -> datetime | None:
-    """Noon of the day, if `value` is a date without a time; else None."""
+    """Noon of the day, if `value` is a date without a time. Otherwise None."""
     try:
         return datetime.combine(date.fromisoformat(value), time(12))
     except ValueError:
@@ -63,7 +64,7 @@ class ExpiryType(MomentType):
 
 
 class MetaType(click.ParamType[tuple[str, Any]]):
-    """One member of a line's meta, as `key=value`. A value that is JSON is taken as such, any other as a text."""
+    """One member of a line's meta, as `key=value`. A value that is valid JSON is read as JSON, any other as text."""
 
     name = "key=value"
 
@@ -85,7 +86,7 @@ class MetaType(click.ParamType[tuple[str, Any]]):
 
 
 class DurationType(click.ParamType[int]):
-    """The lifetime of a cap, such as `2h`, as seconds."""
+    """The lifetime of a cap, such as `2h`, in seconds."""
 
     name = "duration"
 
@@ -105,7 +106,9 @@ def _seconds(value: str) -> int | None:
 
 
 class IntervalType(click.ParamType[int]):
-    """An interval of up to a week, as seconds. 0 is allowed; `zero` says in the error message what it means."""
+    """An interval of up to a week, in seconds. 0 is allowed; `zero` is the text for the error message about its
+    meaning.
+    """
 
     name = "duration"
 
@@ -179,7 +182,7 @@ def _is_address(value: str) -> bool:
 
 
 class NamespaceType(click.ParamType[str]):
-    """The name of one namespace. Whether the vault has it is checked later, by the gate."""
+    """The name of one namespace. The gate checks later whether the vault has this namespace."""
 
     name = "name"
 
@@ -191,7 +194,7 @@ class NamespaceType(click.ParamType[str]):
 
 
 class NamesType(click.ParamType[tuple[str, ...]]):
-    """Names joined by commas."""
+    """Names that are separated by commas."""
 
     name = "names"
 

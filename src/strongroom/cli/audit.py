@@ -29,7 +29,7 @@ from strongroom.vault.owner_audit import BETWEEN
 from strongroom.vault.vault import Vault
 
 Told = dict[str, str | int | None]
-"""A finding in the JSON answer."""
+"""A finding of the verification, as it stands in the JSON answer."""
 
 audit = Group("audit", help="Show who did what, verify the log, and prove what is in it.")
 
@@ -86,11 +86,11 @@ FLEET_HINTS = {
     " actor that was erased, erase that actor again",
     "object_altered": f"this object was edited from outside the vault and cannot be read any more; {_PUT_BACK}",
 }
-"""The hints that differ for a bucket, where each worker has a log and there is no backup file to restore."""
+"""The hints that differ for a vault in a bucket, where each worker has a log and there is no backup file to restore."""
 
 
 class ShownLog(msgspec.Struct, frozen=True):
-    """A part of the log. `archived` counts entries that were skipped because they are in an archive."""
+    """A part of the log. `archived` counts older entries that are not shown because they are in an archive."""
 
     size: int
     archived: int
@@ -124,10 +124,10 @@ def show(
     line: str | None,
     limit: int,
 ) -> None:
-    """Show the log, oldest first: who asked for what with which cap, and which lines were returned.
+    """Show the log, oldest first: each request with its cap and the lines that it returned.
 
-    The log holds no text and no query. It names actors by tags that only their keys resolve: the entries of an erased
-    actor stay, but nobody can tell whose they were.
+    The log holds no text and no query. It names an actor by a tag that only the actor's keys resolve. So the entries of
+    an erased actor stay, but nobody can tell whose they were.
     """
     chosen = Filter.of(run.vault(), ops=ops, denied=denied, since=since, actor=actor, line=line)
     entries, archived = find_entries(run.vault(), chosen, limit)
@@ -139,12 +139,15 @@ def show(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The result of verification. `seen`: the log as it is was stored as last seen.
+    """The result of a verification.
 
-    `seen_before` is the size of the last seen checkpoint; null if there is none: then a roll-back cannot be ruled out,
-    and `ok` is false. `unsettled` are entries of a fleet that were started and never confirmed; `ok` is false if one of
-    them is reported for the first time and its effect is missing. `recent` counts those too young to judge. `is_sound`:
-    nothing else is wrong. `notes` name what is no flaw but should be fixed.
+    `seen`: the present log was stored as the last seen checkpoint. `seen_before`: the size of the last seen checkpoint
+    before; null if there is none. Without one a roll-back cannot be ruled out, and `ok` is false.
+
+    `unsettled`: entries of a fleet that were started and never confirmed. `ok` is false if one of them is reported for
+    the first time and its effect is missing. `recent` counts unconfirmed entries that are too young to judge.
+
+    `is_sound`: nothing else is wrong. `notes`: facts that are no fault but should be fixed.
     """
 
     ok: bool
@@ -168,14 +171,14 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(run: Run, archive: Path | None) -> None:
     """Verify the whole log, and that it agrees with the store object by object.
 
-    This also works if the vault does not open. If all is well, the log as it is becomes the last seen checkpoint, and
-    any later roll-back to before it will be found. Exit code 6 if anything is wrong.
+    This also works if the vault does not open. If all is well, the present state of the log becomes the last seen
+    checkpoint. A later roll-back to an earlier state will then be found. The exit code is 6 if anything is wrong.
 
-    Exit code 8 if nothing is wrong but there is no earlier checkpoint: an older copy of the vault would look the same.
-    Nothing is stored in that case; put back a copy of the file `checkpoint`, or accept the log as it stands with
-    `audit checkpoint`. Exit code 8 also if a worker of a fleet started a write, never confirmed it, and its effect is
-    missing: it never happened, or somebody undid it. Such a write is reported with exit code 8 once and counted from
-    then on.
+    The exit code is 8 if nothing is wrong but there is no earlier checkpoint: an older copy of the vault would look
+    just as good. Nothing is stored in that case. Put back a copy of the file `checkpoint`, or accept the log as it
+    stands with `audit checkpoint`. The exit code is also 8 if a worker of a fleet started a write and never confirmed
+    it, and its effect is missing. Such a write never happened, or somebody undid it. It causes exit code 8 once; later
+    runs only count it.
     """
     with archive_options.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
@@ -263,7 +266,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
 
 
 def _unsettled(report: VerificationReport) -> Iterator[str]:
-    """Unconfirmed entries: each one that is reported for the first time, then a count of the others."""
+    """The unconfirmed entries: each entry that is reported for the first time, then a count of the others."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:
         yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} started, never confirmed, and without effect"
@@ -280,7 +283,7 @@ def _unsettled(report: VerificationReport) -> Iterator[str]:
 
 
 class ProvenEntry(msgspec.Struct, frozen=True):
-    """A proof and what is needed to check it: the bytes of the entry and the log's public key."""
+    """A proof, with everything that is needed to check it: the bytes of the entry and the log's public key."""
 
     index: int
     entry: str
@@ -297,10 +300,10 @@ class ProvenEntry(msgspec.Struct, frozen=True):
 @owner_options
 @pass_run
 def prove(run: Run, index: int | None, line: str | None) -> None:
-    """Prove that the entry INDEX is in the log, to somebody who has nothing else from the vault.
+    """Print a proof that the entry INDEX is in the log, for somebody who has nothing else from the vault.
 
-    The proof (c2sp.org/tlog-proof) goes to stdout, the entry and the log's key to stderr. Hand over all three; the key
-    only once, through a channel that they trust.
+    The proof (c2sp.org/tlog-proof) goes to stdout, the entry and the log's key to stderr. Hand over all three. The key
+    is needed only once, through a channel that the receiver trusts.
     """
     if (index is None) == (line is None):
         raise click.UsageError("name an entry by its INDEX, or a line with --line")
@@ -337,11 +340,11 @@ def _entry_at(vault: Vault, number: int) -> str:
 @owner_options
 @pass_run
 def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
-    """Sign the log as it stands and store that checkpoint as last seen. In a bucket, every log is verified and signed.
+    """Sign the present log and store the checkpoint as last seen. In a bucket, every log is verified and signed.
 
-    Keep copies of the checkpoint elsewhere: with one, anybody can show that the log was rolled back to before it. If
-    there is no earlier checkpoint, this accepts the log as it stands, and asks first: a roll-back that happened before
-    will not be found any more.
+    Keep copies of the checkpoint elsewhere: a copy shows whether the log was later rolled back to an earlier state. If
+    there is no earlier checkpoint, this accepts the present log, and asks you first: a roll-back in the past will not
+    be found any more.
     """
     vault = run.vault()
     is_first = not vault.audit.is_seen()
@@ -376,7 +379,7 @@ def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
 def accept_restore(run: Run, yes: bool) -> None:
     """After restoring a backup, accept that the log is older than the last seen checkpoint. The log records this.
 
-    Only a roll-back is accepted. A vault with any other flaw is refused, and so is one that is not rolled back.
+    Only a roll-back is accepted. The command refuses a vault with any other fault, and a vault that is not rolled back.
     """
     vault = run.vault()
     if not vault.audit.is_seen() and not is_bucket(run.settings.vault):
@@ -403,8 +406,8 @@ def accept_restore(run: Run, yes: bool) -> None:
 def accept_clock(run: Run, yes: bool) -> None:
     """Accept this machine's clock although the log's latest entry is ahead of it.
 
-    Use it after an entry was written with a wrong clock: until the clock catches up, every command fails with
-    clock_behind. The log records that you accepted it.
+    Use this after an entry was written while the clock was wrong. Otherwise every command fails with clock_behind until
+    the clock reaches the time of that entry. The log records that you accepted it.
     """
     vault = run.vault()
     run.confirm("The log will say that you accept this machine's clock. Check that it is right.", yes=yes)

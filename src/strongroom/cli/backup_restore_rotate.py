@@ -29,7 +29,7 @@ _KEYS_LIMIT = 1 << 20
 
 
 class BackupMade(msgspec.Struct, frozen=True):
-    """A backup that was made and verified."""
+    """The answer of backup: the copy that was made and verified."""
 
     vault: str
     backup: str
@@ -55,11 +55,12 @@ class BackupMade(msgspec.Struct, frozen=True):
 def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file: str | None) -> None:
     """Copy the vault into DIRECTORY while it is in use, and verify the copy.
 
-    The copy is encrypted like the vault and does not contain the keys. --with-keys writes them into a FILE of their
-    own, encrypted with a passphrase. Keep the two apart: anyone with both can read everything.
+    The copy is encrypted like the vault and does not contain the keys. --with-keys writes the keys into a separate
+    FILE, encrypted with a passphrase. Keep that file apart from the copy: anyone with both can read everything.
 
-    What you forget, erase or revoke later is still in this copy, and today's root key opens it. If that matters,
-    destroy old copies, or replace the root key with `strongroom rotate root` and make a new backup.
+    Data that you forget or erase later is still in this copy, and today's root key opens it. In the copy, a cap that
+    you revoke later is not revoked. If that matters, destroy old copies, or replace the root key with `strongroom
+    rotate root` and make a new backup.
     """
     _check_file(run.settings.vault, "to copy it to a path, run `strongroom migrate`")
     check_free(directory)
@@ -89,7 +90,7 @@ def _kept(done: BackupMade) -> Iterator[str]:
 
 
 class Back(msgspec.Struct, frozen=True):
-    """What restore did. `verified` is False if there were no keys to verify with."""
+    """The answer of restore. `verified` is False if there were no keys for the verification."""
 
     vault: str
     place: str
@@ -116,15 +117,15 @@ class Back(msgspec.Struct, frozen=True):
 def restore(
     run: Run, source: Path, target: str | None, keys: Path | None, move_away: bool, export_passphrase_file: str | None
 ) -> None:
-    """Restore a vault from BACKUP, and verify it if its keys are there.
+    """Restore a vault from BACKUP, and verify the vault if its keys are on this machine.
 
-    Nothing is deleted or overwritten: a vault in the way must be moved away first. Stop every process that uses it
-    before.
+    Nothing is deleted or overwritten: a vault at the target path must be moved away first. Before that, stop every
+    process that uses it.
 
-    Everything goes back to the time of the backup. Lines forgotten since, actors erased since and caps revoked since
-    come back: repeat those commands. Lines put since are lost. The log looks rolled back until you run
-    `strongroom audit accept-restore`, which is recorded. A backup from before `rotate root` opens only with the keys
-    of its time (--keys).
+    Everything goes back to the time of the backup. Lines, actors and caps that were forgotten, erased or revoked since
+    come back: repeat those commands. Lines that were put since are lost. The log looks rolled back until you run
+    `strongroom audit accept-restore`, which is recorded. A backup that was made before `rotate root` opens only with
+    the keys of that time (--keys).
     """
     place = target or run.settings.vault
     _check_file(place, "restore it to a path with --to, then move it to the bucket with `strongroom migrate`")
@@ -161,7 +162,7 @@ def restore(
 
 
 def _check_file(place: str, hint: str) -> None:
-    """Refuse a vault in a bucket: only a vault in a file is backed up."""
+    """Raise if the vault is in a bucket, because only a vault in a file can be backed up."""
     if is_bucket(place):
         raise InvalidRequest("backup and restore are not for a vault in a bucket", hint=hint)
 
@@ -184,7 +185,7 @@ def _check_place(place: str) -> None:
 
 
 def _moved(place: str) -> Path | None:
-    """Rename the vault in the way and return its new path; None if there is none."""
+    """Rename the vault at the target path and return its new path. None if there is no vault."""
     if not Path(place).exists():
         return None
     return move_away(place, stamp=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"))
@@ -250,12 +251,13 @@ rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's
 def rotate_root(run: Run, resume: bool) -> None:
     """Replace the root key, which opens all other keys.
 
-    Every key is wrapped with the new root key, in portions, and then the old one is dropped. Lines, caps and running
-    agents are not affected and cannot block it. In a bucket it takes a minute, and other workers answer again once they
-    have the new root.keyring. Earlier backups and copies of the vault open only with copies of the old root.keyring.
+    Every key is wrapped with the new root key, some at a time. Then the old root key is removed. Lines, caps and
+    running agents are not affected and cannot block the rotation. In a bucket the rotation takes a minute, and other
+    workers answer again once they have the new root.keyring. Earlier backups and copies of the vault open only with
+    copies of the old root.keyring.
 
-    If it is interrupted, the vault still opens, and `doctor` says what is left: run it again, or with --continue if
-    nobody can have copied root.keyring in between.
+    If the rotation is interrupted, the vault still opens, and `doctor` says what is left to do. Run this command again,
+    or with --continue if nobody can have copied root.keyring in between.
     """
     vault = run.vault()
     stopped = vault.unfinished_rotation()
@@ -271,7 +273,7 @@ def rotate_root(run: Run, resume: bool) -> None:
 
 
 def unfinished_rotation(stopped: Unfinished) -> str:
-    """Describe what an interrupted rotation has left to do."""
+    """The work that an interrupted rotation has left, in words."""
     left = pluralize(stopped.actors, "actor")
     return (
         f"a rotation of the root key was interrupted: {stopped.roots} root keys in the keyring, {left} not yet under"

@@ -90,10 +90,10 @@ def mint(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Mint a cap. It is on record before it is printed.
+    """Mint a cap. The log records the cap before it is printed.
 
-    A cap with renew can be renewed by its holder until it is revoked. A cap of the class admin opens no memory: it
-    mints and revokes caps through a server, for the actors and namespaces that it covers, and reads the log.
+    A cap with the operation renew can be renewed by its holder until it is revoked. A cap of the class admin opens no
+    memory: it mints and revokes caps through a server, for the actors and namespaces that it covers, and reads the log.
 
     This command needs the vault's keys; holders of an admin cap mint over HTTP, with POST /v1/caps/mint.
     """
@@ -147,7 +147,7 @@ def attenuate(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Narrow the given cap, or your own. Nothing can be widened. For a given cap, no vault is needed.
+    """Narrow the given cap, or your own cap. Nothing can be widened. Narrowing a given cap needs no vault.
 
     The new cap ends no later than the original one. A cap that would allow nothing is refused.
     """
@@ -197,10 +197,10 @@ def _is_cut_short(parent: Token, narrowed: Token) -> bool:
 @memory_options
 @pass_run
 def renew(run: Run, out: str | None) -> None:
-    """Replace the given cap by a new one that covers the same and lasts as long, from now on.
+    """Replace the given cap by a new cap of the same scope. Its lifetime is as long, and begins now.
 
-    The new cap replaces the old one in its file, unless you give --out. The cap must allow renew; an ended or narrowed
-    one cannot be renewed. The old cap goes on working until its own end.
+    The new cap replaces the old cap in its file, or goes to the file of --out. The cap must allow renew. A cap that has
+    ended or was narrowed cannot be renewed. The old cap keeps working until its own end.
     """
     _check_free(out)
     if run.given is None:
@@ -226,7 +226,7 @@ def renew(run: Run, out: str | None) -> None:
 @cap_options
 @pass_run
 def show(run: Run) -> None:
-    """Show the claims of the given cap, or of your own.
+    """Show the claims of the given cap, or of your own cap.
 
     Nothing is verified: only using the cap shows whether the vault accepts it.
     """
@@ -247,7 +247,7 @@ def show(run: Run) -> None:
 @refuse_server
 @pass_run
 def revoke(run: Run, link: str | None, actor: str | None) -> None:
-    """Revoke the cap with LINK, or the given one, and all caps narrowed or renewed from it.
+    """Revoke the cap with the link LINK, or the given cap, and all caps that were narrowed or renewed from it.
 
     `cap list` and `cap show` print links. Every process refuses the cap from its next call on.
     """
@@ -270,12 +270,12 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
 
 
 def _standing(run: Run) -> set[str]:
-    """The caps on record that are not revoked."""
+    """The links of the recorded caps that are not revoked."""
     return {record.link for record in run.vault().caps() if not record.revoked}
 
 
 def _is_on_record(run: Run, actor: str) -> bool:
-    """Whether a cap was minted for the actor or for a scope that contains it."""
+    """True if a cap was minted for the actor, or for a scope that contains the actor."""
     names = (record.actor for record in run.vault().caps())
     return any(name == actor or (name.endswith("/") and actor.startswith(name)) for name in names)
 
@@ -310,7 +310,7 @@ def _whole_link(run: Run, link: str) -> str:
 @owner_options
 @pass_run
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
-    """List the minted caps, oldest first. The vault does not store tokens, so none is shown."""
+    """List the minted caps, oldest first. Tokens are not shown, because the vault does not store them."""
     now = time.time()
     minted = list(run.vault().caps(actor))
     known = [record_as_json(one, now) for one in cap_void_reason.date(minted, run.vault().audit.newest())]
@@ -323,7 +323,7 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
 
 
 def _check_free(out: str | None) -> None:
-    """Raise if `out` cannot be written. Called before signing: otherwise a valid cap would be lost."""
+    """Raise if `out` cannot be written. This is checked before signing; otherwise a valid cap would be lost."""
     if out is None or out == "-":
         return
     if os.path.lexists(out):

@@ -15,7 +15,7 @@ from strongroom.vault import owner_cap
 
 
 class ShownCap(msgspec.Struct, frozen=True):
-    """The claims of a cap, without its signature and its key: nobody can use it from this."""
+    """The claims of a cap, without its signature and its key. Nobody can use the cap with these."""
 
     actor: str | None
     actor_scope: str | None
@@ -60,7 +60,7 @@ WHY: dict[str, str] = {
 
 
 def record_as_json(record: CapRecord, now: float) -> Registered:
-    """The JSON form of a record. `void` is the reason if the cap is void; a cap that only ended is `expired`."""
+    """The JSON form of a cap's record. `void` is the reason why the cap is void, or `expired` if it has only ended."""
     expired = record.expires <= now
     since = record.void_since if record.void else record.expires if expired else None
     return Registered(
@@ -80,7 +80,7 @@ def record_as_json(record: CapRecord, now: float) -> Registered:
 
 
 def record_row(one: Registered, now: float) -> tuple[str, ...]:
-    """The table row of a record, for people."""
+    """The table row for the record of a cap."""
     state = end_in_words(one.expires, now)
     if one.void is not None and one.void in WHY:
         state = f"void{'' if one.void_since is None else f' since {output.local(one.void_since)}'}: {WHY[one.void]}"

@@ -25,7 +25,7 @@ _PLACES = {
 @common_options
 @pass_run
 def completion(run: Run, shell: str) -> None:
-    """Print the completion script for SHELL; stderr says where to put it."""
+    """Print the completion script for SHELL; a note on stderr says where to put the script."""
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101 - click has these three
     script = found(app, {}, "strongroom", "_STRONGROOM_COMPLETE").source()

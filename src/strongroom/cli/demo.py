@@ -47,14 +47,16 @@ _ORDINARY = (
     "I am not going to sort the bookshelf on yet another weekend.",
 )
 _PIECE = 32
-"""Length in bytes of the pieces to search for: one piece of an encrypted line is as much evidence as all of it."""
+"""Length in bytes of the pieces that a search looks for. One piece of an encrypted line in a file proves that it is
+there.
+"""
 _ITS_END = "the step to finish"
 _MARGIN = "        "
 _COLOURS = {OK: "green", FAIL: "red"}
 
 
 class Played(msgspec.Struct, frozen=True):
-    """The whole demonstration. `kept` is where its files are, if they were kept."""
+    """The result of the demonstration. `kept` is the directory with its files, if the files were kept."""
 
     ok: bool
     now: datetime
@@ -64,14 +66,14 @@ class Played(msgspec.Struct, frozen=True):
 
 
 class Story(Place):
-    """The state of the story: what its earlier steps have stored and found."""
+    """The state of the demonstration: the ids that its earlier steps have stored and found."""
 
     trip = ""
     allergy = ""
     denied_entry = -1
 
     def files(self) -> list[bytes]:
-        """Everything that an attacker with the vault's files has."""
+        """The contents of all files that an attacker with the vault's directory has."""
         return [path.read_bytes() for path in Path(self.vault).rglob("*") if path.is_file()]
 
     def database(self) -> closing[apsw.Connection]:
@@ -80,7 +82,7 @@ class Story(Place):
 
 
 class Step(NamedTuple):
-    """A sentence that must be true, and the function that tries it."""
+    """A step: a sentence that must be true, and the function that tries it."""
 
     name: str
     sentence: str
@@ -182,7 +184,7 @@ def _find_swapped_lines(story: Story) -> None:
 
 
 def _swap(story: Story) -> None:
-    """Each of two sealed lines in the other's place."""
+    """Put each of two sealed lines in the place of the other."""
     with story.database() as database:
         trip, allergy = (_row(database, line) for line in (story.trip, story.allergy))
         for (name, _), (_, body) in ((trip, allergy), (allergy, trip)):
@@ -190,7 +192,7 @@ def _swap(story: Story) -> None:
 
 
 def _row(database: apsw.Connection, line: str) -> tuple[str, bytes]:
-    """The name and the sealed body of a line."""
+    """The name and the sealed content of a stored line."""
     query = "SELECT name, body FROM objects WHERE name GLOB ? AND length(body) > 0"
     ((name, body),) = database.execute(query, (f"*/lines/{line}",)).fetchall()
     return str(name), bytes(body)  # type: ignore[arg-type]
@@ -279,8 +281,8 @@ STEPS = (
 def demo(run: Run, as_json: bool, keep: bool) -> None:
     """Show recall, denials, tampering that is found, and forgetting.
 
-    It runs in fresh processes and a temporary directory, and touches no vault, key or setting of yours. A step that
-    fails shows what was expected and what came instead. Exit code 0 only if all steps are ok, else 1. In a checkout,
+    It runs in new processes and a temporary directory, and touches no vault, key or setting of yours. A step that fails
+    shows the expected and the actual result. The exit code is 0 if all steps are ok, and otherwise 1. In a checkout,
     `make demo` shows the rest: a server, MCP, a fleet on S3, hosted providers and Hermes.
     """
     run.json = run.json or as_json

@@ -1,7 +1,7 @@
 """The sandbox of a demonstration: a temporary directory, and processes that use nothing outside it.
 
 Every command is a fresh process with a clean environment: none of the user's vaults, keys, caps or settings is read or
-written. Also here: the assertions on a process's answer, so that a step needs one line for each.
+written. This module also has the assertions on a process's answer, so that a step needs one line for each of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AT_ONCE = 3
 
 
 class Unexpected(Exception):
-    """A step went differently than expected."""
+    """Raised if a step of the demonstration did not go as expected."""
 
     def __init__(self, expected: object, came: object) -> None:
         super().__init__(f"expected {expected}, came {came}")
@@ -42,7 +42,7 @@ class Unexpected(Exception):
 
 
 class StepOutcome(msgspec.Struct, frozen=True):
-    """How a step ended. `reason` is set if it was skipped, `expected` and `came` if it failed; `seen` is output."""
+    """How a step ended. `reason` is set if it was skipped, `expected` and `came` if it failed. `seen` is its output."""
 
     number: int
     name: str
@@ -56,7 +56,7 @@ class StepOutcome(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a process ended."""
+    """How a process ended: its exit code and its output."""
 
     code: int
     out: str
@@ -64,7 +64,7 @@ class Done:
 
     @property
     def reason(self) -> str:
-        """The reason in its error document; else its stderr."""
+        """The reason in the error document of the process. Without a document, the text on stderr."""
         with suppress(ValueError, TypeError, KeyError):
             return str(json.loads(self.err)["reason"])
         return self.err.strip() or "no reason"
@@ -83,7 +83,7 @@ class Place:
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
         self.vault = str(scratch / "vault")
-        """Where the memory is: a directory, or a place in a bucket."""
+        """The place of the vault: a directory, or a place in a bucket."""
         for name in ("home", "tmp"):
             (scratch / name).mkdir()
 
@@ -91,7 +91,7 @@ class Place:
         return str(self.scratch / name)
 
     def strongroom(self, *arguments: str, cap: str = "", stdin: str = "") -> Done:
-        """Run one command line in a fresh process, with a cap by file."""
+        """Run one command line in a new process. `cap` is the name of a file with a cap."""
         given = ("--cap-file", self.file(cap)) if cap else ()
         return self.run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
 
@@ -101,7 +101,7 @@ class Place:
             return list(pool.map(lambda arguments: self.strongroom(*arguments, cap=cap), commands))
 
     def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
-        """The JSON answer of a command line, which has to succeed."""
+        """Run a command line that must succeed, and return its JSON answer."""
         return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
 
     def environment(self) -> dict[str, str]:
@@ -144,14 +144,14 @@ def refused(reason: str, *attempts: Done) -> None:
 
 
 def expect(what: str, expected: object, came: object) -> None:
-    """Raise `Unexpected` unless the two are equal."""
+    """Raise `Unexpected` if `came` is not equal to `expected`."""
     if expected != came:
         raise Unexpected(what, came)
 
 
 @contextmanager
 def temporary_directory(*, keep: bool) -> Iterator[Path]:
-    """A private temporary directory, removed at the end, also after a signal, unless `keep`."""
+    """A private temporary directory. With `keep` it stays; otherwise it is removed at the end, even after a signal."""
     with _interrupted_by_signals():
         scratch = Path(tempfile.mkdtemp(prefix="strongroom-demo-"))
         try:

@@ -50,7 +50,8 @@ def write(
 ) -> None:
     """Write TEXT, or the text on stdin, as the document at KEY.
 
-    Without --version or --overwrite, there must be no document at KEY. The version before is kept in its history.
+    Without --version or --overwrite, there must be no document at KEY. The earlier version stays in the history of the
+    document.
     """
     if text and file is not None:
         raise click.UsageError("give either a text or a file")
@@ -65,7 +66,7 @@ def write(
 
 
 def _version(run: Run, name: str, namespace: str | None) -> str:
-    """The present version of a document; empty if there is none. Needs a cap that may list."""
+    """The version of the document now. Empty if there is no document. Needs a cap that allows list."""
     names = None if namespace is None else [namespace]
     # The key itself comes first among all keys that begin with it.
     found = run.ask(lambda memory: memory.documents(document_key(name), namespaces=names, limit=1)).documents
@@ -155,7 +156,7 @@ def list_documents(run: Run, prefix: str, namespaces: tuple[str, ...], limit: in
 @memory_options
 @pass_run
 def rename(run: Run, name: str, new_name: str, namespace: str | None, version: str | None) -> None:
-    """Give the document at KEY the key NEW_KEY, together with its history."""
+    """Give the document at KEY the key NEW_KEY. Its history moves too."""
     moved = run.ask(lambda memory: memory.rename_document(name, new_name, namespace=namespace, version=version))
     run.answer(moved, f"{_name(moved)} is written, version {moved.version}")
 

@@ -1,8 +1,8 @@
 """Turn errors into messages on stderr and exit codes.
 
-People get `strongroom: error: ...` and, where there is one, `strongroom: hint: ...`; with `--json` one JSON object.
-Any exception that is not a `StrongroomError` or a click error is a defect: exit code 1, and a traceback only with
-`STRONGROOM_DEBUG=1`.
+People get `strongroom: error: ...` and, if there is a hint, `strongroom: hint: ...`. With `--json`, the error is one
+JSON object. Any exception that is not a `StrongroomError` or a click error is a defect: exit code 1, and a traceback
+only with `STRONGROOM_DEBUG=1`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strongroom.errors import Denied, StrongroomError, Tampered, VaultMissing
 OK, BUG, USAGE, UNSEEN, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 8, 130, 141
 
 BY_FAMILY = {"defect": BUG, "invalid": 2, "denied": 3, "not_found": 4, "conflict": 5, "tampered": 6, "unavailable": 7}
-"""The exit code of each family of errors; every error of the library has a row by its family."""
+"""The exit code of each family of errors. Every error of the library belongs to one of these families."""
 
 MEANINGS = {
     OK: "done",
@@ -38,11 +38,11 @@ MEANINGS = {
     INTERRUPTED: "interrupted by the user",
     BROKEN_PIPE: "the program reading the output closed the pipe",
 }
-"""What each exit code means. `docs/cli.md` is written from it."""
+"""What each exit code means. A script copies this table to `docs/cli.md`."""
 
 
 class ErrorDocument(msgspec.Struct, frozen=True):
-    """An error as `--json` writes it."""
+    """An error in the form that `--json` writes."""
 
     error: str
     reason: str
@@ -51,7 +51,7 @@ class ErrorDocument(msgspec.Struct, frozen=True):
 
 
 class CommandFailure(click.ClickException):
-    """A command that finished with a failing exit code and has given its answer already."""
+    """Raised by a command that has given its answer already and must end with a failing exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__("")
@@ -79,12 +79,12 @@ def tell(error: BaseException, *, as_json: bool) -> int:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` is among the arguments, for errors that keep click from parsing them."""
+    """True if `--json` is among the arguments. Needed for errors that prevent click from parsing them."""
     return "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
 
 
 def hint_of(error: StrongroomError) -> str:
-    """The hint for an error, naming commands and options instead of Python calls."""
+    """The hint for an error. It names commands and options in place of Python calls."""
     if isinstance(error, VaultMissing):
         return "make one with `strongroom init`, or name another with --vault or STRONGROOM_VAULT"
     if isinstance(error, Tampered) and (not error.hint or "verify(" in error.hint):  # a hint for Python callers

@@ -1,4 +1,4 @@
-"""forget and erase: delete lines for good, and destroy namespaces with their keys. Both ask before they do it."""
+"""forget and erase: delete lines for good, and destroy namespaces with their keys. Both ask before they act."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def forget(
     filters: Filters,
     yes: bool,
 ) -> None:
-    """Forget the lines that meet every condition given, for good.
+    """Forget the lines that meet every given condition, for good.
 
-    Their ids cannot be used again. Unless you name lines by their ids, they are counted first and you are asked.
+    The ids of forgotten lines cannot be used again. If you do not name the lines by their ids, the command counts them
+    and asks you first.
     """
     if not (ids or namespaces or session or link or filters != Filters()):
         raise click.UsageError(
@@ -92,7 +93,7 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
 
 
 def _remains(run: Run) -> str:
-    """Where the ciphertext of forgotten lines may still be, and what removes it."""
+    """Where the ciphertext of forgotten lines may still be, and which command removes it."""
     if run.server is not None:
         return (
             "the server may still store ciphertext of these lines; it removes that within a minute, but not from a"
@@ -110,14 +111,14 @@ def _remains(run: Run) -> str:
 
 
 def _scrubber(run: Run) -> str:
-    """What to do about bytes that could not be scrubbed while another process was reading."""
+    """A hint about forgotten bytes that could not be overwritten while another process was reading."""
     if run.server is not None:
         return "the server removes it within a minute"
     return f"when that process has finished, run {run.command('doctor')} to remove it"
 
 
 class Destroyed(msgspec.Struct, frozen=True):
-    """What erase did. `pending`: a file of the vault may still hold the destroyed keys."""
+    """The answer of erase. `pending`: a file of the vault may still hold the destroyed keys."""
 
     actor: str
     namespaces: tuple[str, ...]
@@ -142,7 +143,7 @@ class Destroyed(msgspec.Struct, frozen=True):
 def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: bool, yes: bool) -> None:
     """Destroy whole namespaces and their keys, so that nothing can open their lines again.
 
-    This erases the memory of the actor that the cap is for.
+    The command erases memory of the actor that the cap names.
     """
     if everything == bool(namespaces):
         raise click.UsageError("name either the namespaces to erase or --everything")

@@ -1,8 +1,8 @@
 """hook: answer the shell hooks of a runtime, with JSON on stdin and the verdict as JSON on stdout.
 
-The exit code is 0 for every verdict: a runtime takes any other for a broken hook and calls the tool. The whole run
-ends within four seconds, since Hermes gives up on a slower hook and then calls the tool. So a daemon thread does the
-work and is abandoned if it is too slow, and only what is needed to answer is imported before.
+The exit code is 0 for every verdict. A runtime takes any other code for a broken hook, and calls the tool anyway. The
+whole run ends within four seconds, because Hermes gives up on a slower hook and then calls the tool. So a daemon thread
+does the work and is abandoned if it is too slow. Only modules that are needed for an answer are imported before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ hook = Group("hook", help="Answer the shell hooks of a runtime: JSON on stdin, a
 LIMIT = 4.0
 """Seconds for the whole run. Hermes waits five, as `strongroom wire` configures it."""
 READING = 1.5
-"""Seconds of that for reading stdin."""
+"""Seconds of `LIMIT` that may pass while stdin is read."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Verdict = dict[str, str]
@@ -60,11 +60,11 @@ def _options(command: F) -> F:
 )
 @_options
 def check(home: str | None) -> None:
-    """Before a tool call (pre_tool_call): block it unless it is known to be harmless for the vault.
+    """Before a tool call (pre_tool_call): allow the call only if it is known to be harmless for the vault.
 
-    It blocks if the arguments reach for the vault, its keys, the agent's cap, its spool or its policy, if the cap is
-    missing, expired or revoked, and if any of this cannot be checked. A command that hides what it does can still get
-    past it: only a vault served under another user is out of reach.
+    The hook blocks a call whose arguments reach for the vault, its keys, or the agent's cap, spool or policy. It also
+    blocks if the cap is missing, expired or revoked, and if any of this cannot be checked. A command that hides its
+    effect can still get past the hook: only a vault served under another user is out of reach.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
@@ -82,7 +82,7 @@ def check(home: str | None) -> None:
 )
 @_options
 def audit(home: str | None) -> None:
-    """After a tool call (post_tool_call): record its name and a hash of its arguments in the log."""
+    """After a tool call (post_tool_call): record the tool's name and a hash of the arguments in the log."""
 
     def work(bound: Bound, said: Payload) -> Verdict:
         from strongroom.hermes.hooks import tool_verdict
@@ -112,7 +112,9 @@ def memory_inject(home: str | None) -> None:
 
 
 def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> None:
-    """Do the work within the limit and print the verdict; `failed` gives the verdict if there is none."""
+    """Do the work of a hook within the limit, and print the verdict. If there is no verdict in time, `failed` gives
+    one.
+    """
     until = time.monotonic() + LIMIT
     found: list[Verdict] = []
     worker = threading.Thread(target=lambda: found.append(_done(home, work, failed)), daemon=True)
@@ -127,7 +129,7 @@ def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> N
 
 
 def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Verdict:
-    """Run a hook's work and return its verdict; on any error, report it and return the verdict of `failed`.
+    """Run a hook's work and return its verdict. On any error, report the error and return the verdict of `failed`.
 
     This is the top-level error handler of every hook.
     """

@@ -1,4 +1,4 @@
-"""init and namespaces: make a vault, and list and add its namespaces. They use the keys and open no line."""
+"""init and namespaces: make a vault, and list and add its namespaces. These commands use the keys and open no line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strongroom.vault import owner_cap as ownercap
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What init made."""
+    """The answer of init: the vault, its keys and the cap that were made."""
 
     vault: str
     id: str
@@ -51,7 +51,8 @@ class Made(msgspec.Struct, frozen=True):
 def init(run: Run, path: str | None, namespaces: tuple[str, ...], passphrase: bool) -> None:
     """Make a vault at PATH, with its keys and a cap for yourself.
 
-    Nothing is overwritten. The keys are stored outside the vault: back them up, separately from it.
+    Nothing is overwritten. The keys are stored outside the vault. Back up the keys, and keep that backup apart from the
+    vault.
     """
     if path is not None:
         run.place = path
@@ -106,7 +107,7 @@ def list_namespaces(run: Run) -> None:
 @owner_options
 @pass_run
 def add_namespace(run: Run, name: str, before: str | None) -> None:
-    """Add a namespace. Existing caps do not cover it; your own is renewed at its next use."""
+    """Add a namespace. Existing caps do not cover the new namespace. Your own cap is renewed at its next use."""
     run.vault().add_namespace(name, before=before)
     names = run.vault().namespaces
     run.answer({"namespaces": names}, f"added {name}: {', '.join(names)}")

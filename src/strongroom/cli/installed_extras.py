@@ -1,4 +1,4 @@
-"""The optional extras: which packages each needs, whether they are installed, and the error if not."""
+"""The optional extras: the packages that each one needs, whether they are installed, and the error if they are not."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ MODULES = {
     "mcp": ("mcp", "mcp_types", "starlette"),
     "s3": ("obstore",),
 }
-"""The packages that each extra imports, at the top of a module or later."""
+"""The packages that the code of each extra imports."""
 
 USES = {"client": "--url", "server": "`strongroom serve`", "mcp": "MCP", "s3": "a vault in a bucket"}
 
 
 def is_installed(extra: str) -> bool:
-    """Whether all packages of an extra are installed."""
+    """True if all packages of an extra are installed."""
     return all(find_spec(name) is not None for name in MODULES[extra])
 
 
 def require(extra: str) -> None:
-    """Raise `InvalidRequest` with the install command if an extra is not installed."""
+    """Raise `InvalidRequest`, with the command that installs the extra, if it is not installed."""
     if not is_installed(extra):
         raise InvalidRequest(f"{USES[extra]} needs packages that are not installed", hint=install(extra))

@@ -1,4 +1,4 @@
-"""Filters on lines: the options of get, list and forget, and paging through the lines that meet them."""
+"""Filters on lines: the options of get, list and forget, and paging through the matching lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Filters:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The arguments that get, list and forget of a memory have in common."""
+        """The arguments that the methods get, list and forget of a memory have in common."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -52,7 +52,7 @@ _OPTIONS = (
 
 
 def filter_options(command: F) -> F:
-    """The options that say which lines are meant, as one argument `filters`."""
+    """Add the options that filter lines to a command. The command gets them as one argument `filters`."""
 
     @wraps(command)
     def collected(*args: Any, meta: Iterable[tuple[str, Any]], **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ def filter_options(command: F) -> F:
 
 
 def meta_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any] | None:
-    """The members given by `--meta`; None if there are none. Raises a usage error for a key that is named twice."""
+    """The members given by `--meta`. None if there are none. Raises a usage error for a key that is given twice."""
     meta: dict[str, Any] = {}
     for key, value in pairs:
         if key in meta:

@@ -1,4 +1,4 @@
-"""Lines for commands: their JSON form, and what is said about them in words."""
+"""Lines in the answers of commands: their JSON form, and their details in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LineOrigin(msgspec.Struct, frozen=True):
 
 
 class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A recalled line. The members with a default are there only if the line has them."""
+    """A recalled line. A member with a default is present only if the line has it."""
 
     id: str
     namespace: str
@@ -42,7 +42,7 @@ class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A listed line. It has its text only in a listing with texts; the others with a default only if it has them."""
+    """A listed line. It has its text only in a listing with texts. A member with a default is present only if set."""
 
     id: str
     namespace: str
@@ -62,7 +62,7 @@ class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def hit_row(hit: Hit) -> HitRow:
-    """The JSON form of a hit."""
+    """The JSON form of a recalled line."""
     return HitRow(**{**msgspec.structs.asdict(hit), "provenance": _origin(hit)})
 
 
@@ -77,7 +77,7 @@ def _origin(line: Hit | LineInfo) -> LineOrigin:
 
 
 def details(line: Hit | LineInfo) -> Iterator[str]:
-    """The key of the document, the tags, the turn, the expiry and the meta of a line, each in one line of text."""
+    """The document's key, tags, turn, expiry and meta of a line, each as one line of text."""
     if line.document:
         yield output.one_line(line.document)
     yield from (output.one_line(f"#{tag}") for tag in line.tags)

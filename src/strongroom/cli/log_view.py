@@ -1,4 +1,4 @@
-"""Find log entries, newest first, and name the caps, actors and namespaces behind their tags and links."""
+"""Find log entries, newest first, and show the names of caps, actors and namespaces for their links and tags."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from strongroom.model import CapRecord
 from strongroom.vault.vault import Vault
 
 _NAMED = 3
-"""How many line ids a row shows to people."""
+"""How many ids of lines are shown in a table row."""
 _TOLD_APART = 6
-"""How many characters at the end of a worker's id are shown, enough to tell workers apart."""
+"""How many characters at the end of a worker's id are shown. Six are enough to tell workers apart."""
 
 
 _OWNERS = (
@@ -38,11 +38,11 @@ _OWNERS = (
     *("revoke", "rotate-actor", "rotate-issuer", "rotate-root", "upgrade"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
-"""Every operation that the log can name: those of caps, the owner's commands, and `show` for a cap that was refused."""
+"""Every operation in the log: those of caps, those of the owner, and `show` for a cap that was refused."""
 
 
 class SeenEntry(msgspec.Struct, frozen=True):
-    """One entry with its tags and links resolved. A name is "" where the vault cannot resolve it."""
+    """One entry of the log, with names for its tags and links. A name is "" if the vault cannot resolve the tag."""
 
     index: int
     time: datetime
@@ -63,7 +63,7 @@ class SeenEntry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries to show. An empty field or None does not filter."""
+    """The conditions on entries to show. An empty field or None sets no condition."""
 
     ops: frozenset[str] = frozenset()
     denied: bool = False
@@ -82,7 +82,11 @@ class Filter:
         actor: str | None = None,
         line: str | None = None,
     ) -> Filter:
-        """Validate the options. Raises `LineNotFound` for an actor without keys, instead of finding nothing."""
+        """Validate the options and make a filter.
+
+        Raises `LineNotFound` for an actor without keys. Otherwise the answer would be empty, as if there were no
+        entries.
+        """
         unknown = sorted(set(ops) - OPS)
         if unknown:
             raise InvalidRequest(f"unknown operation {unknown[0]}", hint=f"use one of {', '.join(sorted(OPS))}")
@@ -116,7 +120,7 @@ def _tag(vault: Vault, actor: str) -> str:
 
 
 def find_entries(vault: Vault, chosen: Filter, limit: int) -> tuple[list[SeenEntry], int]:
-    """The newest matching entries, oldest first, and the number of archived ones that were skipped."""
+    """The newest matching entries, oldest first, and how many entries were skipped because they are archived."""
     names, caps = vault.names_in_log(), {record.link: record for record in vault.caps()}
     found: list[SeenEntry] = []
     archived = 0
@@ -162,7 +166,7 @@ def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
 
 
 def seen_row(one: SeenEntry) -> tuple[str, ...]:
-    """The table row of an entry; with the worker, where there are several."""
+    """The table row of an entry. The worker is shown if the vault has several workers."""
     return (
         f"#{one.index}",
         *([one.worker[-_TOLD_APART:]] if one.worker else ()),

@@ -1,6 +1,6 @@
 """mcp: serve memory to one MCP client, which starts this process. stdout belongs to the protocol.
 
-The agent gets what its cap allows. Without a cap nothing is served: the owner's own needs --as-owner.
+The agent can do what its cap allows. Without a cap nothing is served; the owner's own cap is used only with --as-owner.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mcp(run: Run, as_owner: bool) -> None:
     """Serve memory to an MCP client such as Claude Code, Codex or Cursor, which starts this command itself.
 
     The agent may do what its cap allows: mint one for it with `strongroom cap mint --out FILE`. With --url the vault is
-    behind a server, and this process never holds its keys. It ends when the client closes stdin.
+    behind a server, and this process never holds its keys. The process ends when the client closes stdin.
     """
     installed_extras.require("mcp")
     from strongroom.server.mcp import run_stdio
@@ -58,7 +58,7 @@ def mcp(run: Run, as_owner: bool) -> None:
 
 
 def _warn(run: Run) -> None:
-    """Warn at the start if the cap has ended: MCP clients show what a server prints then."""
+    """Warn at the start if the cap has ended. MCP clients show the output that a server prints at its start."""
     try:
         left = owner_cap.read_unverified(run.token()).exp - time.time()
     except Denied:
@@ -84,7 +84,10 @@ def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
 
 
 def _fresh(run: Run, token: Token) -> Token:
-    """The cap; if it ends soon, a renewed one, also written to its file. With --url, the client does this."""
+    """The cap to use. A cap that ends soon is renewed, and the new cap is also written to its file.
+
+    With --url, the client renews the cap and this function does not.
+    """
     if run.cap_place is None or not CapHolder(token).is_due(time.time()):
         return token
     try:

@@ -1,4 +1,4 @@
-"""migrate: move a whole vault from a path into a bucket, or back. It uses the keys and opens no line."""
+"""migrate: move a whole vault from a path into a bucket, or back. The command uses the keys and opens no line."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from strongroom.vault.migrate.move import migrate as move
 def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
     """Move a vault from SOURCE to TARGET: one of them is a path, the other s3://bucket/prefix.
 
-    The vault keeps its id, its keys, its caps and its log. It is verified before, compared object by object, and
-    verified again. If it is interrupted, run it again to continue.
+    The vault keeps its id, its keys, its caps and its log. The vault is verified, copied, compared object by object,
+    and verified again. If the move is interrupted, run the command again to continue.
 
-    Nothing may write to SOURCE during the move, and this is checked. SOURCE is not changed. Afterwards use only one of
-    the two: what is written to one is not in the other.
+    No program may write to SOURCE during the move, and this is checked. SOURCE is not changed. Afterwards use only one
+    of the two vaults: a line that is put into one is not in the other.
     """
     if source.startswith("s3://") or target.startswith("s3://"):
         installed_extras.require("s3")

@@ -1,8 +1,9 @@
 """Format answers for people and for programs.
 
-For people: short, aligned, times in the local zone, colour only on a terminal. Remembered text is shown as data:
-invisible characters and terminal controls are written out, and all lines but the first are indented, so that no part of
-it can pass for a message from Strongroom. For programs: one JSON document with ISO times.
+For people, answers are short and aligned, with times in the local zone, and with colour only on a terminal. Remembered
+text is shown as data: invisible characters and terminal controls are written out, and all lines but the first are
+indented. So no part of the text can pass for a message from Strongroom. For programs, an answer is one JSON document
+with ISO times.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def indent(text: str, by: str) -> str:
 def quote(text: str, by: str) -> str:
     """Remembered text, with invisible characters written out and `|` before every line but the first.
 
-    Long lines are broken here, not by the terminal, so that every line carries the mark. Without it, a second line
-    could look like Strongroom's own remark about the first.
+    Long lines are broken here and not by the terminal, so that every line carries the mark. Without the mark, a second
+    line could look like a remark of Strongroom about the first.
     """
     lines = escape_invisible(text).split("\n")
     if sys.stdout.isatty():
@@ -68,12 +69,12 @@ def _broken(line: str, room: int) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, for messages: a line break in a file name must not start a second message."""
+    """A text on one line, for messages. A line break in a file name must not start a second message."""
     return escape_invisible(text).replace("\n", "<U+000A>")
 
 
 def encode_json(document: object) -> str:
-    """One JSON document with invisible characters escaped, so that it is harmless on a terminal."""
+    """Encode an answer as one JSON document. Invisible characters are escaped, so that it is harmless on a terminal."""
     return _SUSPECT.sub(_escaped, msgspec.json.encode(document).decode())
 
 
@@ -93,22 +94,22 @@ def say(message: str) -> None:
 
 
 def colours_allowed() -> bool:
-    """Whether colours are allowed: not with `NO_COLOR` or `TERM=dumb`."""
+    """True if colours are allowed: not with `NO_COLOR` or `TERM=dumb`."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def faint(text: str) -> str:
-    """Less important text."""
+    """Style a text as less important."""
     return click.style(text, dim=True)
 
 
 def bold(text: str) -> str:
-    """The text that matters most."""
+    """Style a text as the most important one."""
     return click.style(text, bold=True)
 
 
 def local(moment: datetime) -> str:
-    """A moment in the local zone, to the minute; in UTC where the local time is outside the calendar."""
+    """A time in the local zone, to the minute. In UTC if the local time would be outside the calendar."""
     try:
         return moment.astimezone().strftime("%Y-%m-%d %H:%M")
     except OverflowError:
@@ -116,7 +117,7 @@ def local(moment: datetime) -> str:
 
 
 def moment(seconds: int) -> datetime:
-    """Seconds since 1970 as a datetime."""
+    """The time that is `seconds` after the beginning of 1970."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -130,7 +131,7 @@ def in_words(seconds: float) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows with aligned columns; the last column is not padded."""
+    """Format rows with aligned columns. The last column is not padded."""
     cells = [[escape_invisible(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)][:-1]
     return ["  ".join([*map(_padded, row, widths), row[-1]]).rstrip() for row in cells]
@@ -141,7 +142,7 @@ def _padded(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns that a text takes on a terminal: wide characters two, combining marks none."""
+    """The number of columns that a text takes on a terminal. Wide characters take two, combining marks none."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )
@@ -149,7 +150,7 @@ def _width(text: str) -> int:
 
 @contextmanager
 def progress(label: str, length: int, *, quiet: bool = False) -> Iterator[Advance]:
-    """Show a progress bar on stderr during long work; nothing if stderr is not a terminal."""
+    """Show a progress bar on stderr during long work. Shows nothing if stderr is not a terminal."""
     if quiet or length == 0 or not sys.stderr.isatty():
         yield lambda _: None
         return

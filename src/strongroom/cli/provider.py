@@ -1,4 +1,4 @@
-"""provider: list, set up and check memory providers written for Hermes, ours or anyone's."""
+"""provider: list, set up and check memory providers written for Hermes, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _HOME = click.option("--home", metavar="DIR", help="The runtime's home; by defau
 
 
 class ProviderRow(msgspec.Struct, frozen=True):
-    """A provider that was found."""
+    """A provider that was found, as the JSON answer shows it."""
 
     name: str
     where: str
     description: str
     available: bool | None
-    """None: not known, because --look-only runs no provider code."""
+    """None if this is not known, because --look-only runs no code of the provider."""
     reason: str
     note: str = ""
-    """What is wrong with its manifest. A faulty manifest never keeps a provider from loading."""
+    """What is wrong with the provider's manifest. A faulty manifest never keeps a provider from loading."""
     can_be_set_up: bool = False
 
 
 class SkippedPlugin(msgspec.Struct, frozen=True):
-    """A plugin that looks like a provider but that hosts skip."""
+    """A plugin that looks like a provider but is skipped by hosts."""
 
     name: str
     reason: str
@@ -60,10 +60,10 @@ def provider() -> None:
 @common_options
 @pass_run
 def list_providers(run: Run, home: str | None, look_only: bool) -> None:
-    """List the providers that a host would find, and why one is not available.
+    """List the providers that a host would find. For a provider that is not available, the reason is shown.
 
-    Those bundled with an installed Hermes come first, then those in `plugins` of the home, then installed packages.
-    Each is loaded to find out whether it is available: that runs its code.
+    Providers bundled with an installed Hermes come first, then those in `plugins` of the home, then installed packages.
+    Each provider is loaded to find out whether it is available. This runs the provider's code.
     """
     place = _home(home)
     if not look_only:
@@ -142,12 +142,12 @@ def check_provider(
 
     Each check runs in its own process with a private home and ends with pass, FAIL or n/a (not applicable), and the
     reason. NAME is looked up in --home; only the plugin is copied from there. Name a factory as `module:attribute`.
-    From your environment the provider gets only what --env names: give secrets by name alone, since others can read a
-    command line.
+    From your environment, the provider gets only the variables that --env names. Give secrets by name alone, because
+    other users can read a command line.
 
-    Exit code 0 if no check failed, else 7, also if the provider does not load or is not available. If the provider
-    never returns what it was told, a note says what could not be tested. This runs the provider's code: the kit
-    protects you from its faults, not from malice.
+    The exit code is 0 if no check failed. It is 7 if a check failed, or if the provider does not load or is not
+    available. If the provider never recalls a stored line, a note says what could not be tested. This runs the
+    provider's code: the kit protects you from faults, not from malice.
     """
     if markdown and run.json:
         raise click.UsageError("--json and --markdown cannot be combined")
@@ -162,7 +162,10 @@ def check_provider(
 
 @contextmanager
 def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
-    """Callbacks for the start and end of each check: a progress bar on a terminal, else a line for each check."""
+    """Functions to call at the start and the end of each check. They show a progress bar, or a line for each check.
+
+    The progress bar needs a terminal.
+    """
     if run.json or not sys.stderr.isatty():
         ended = itertools.count(1)
         yield lambda _: None, lambda one: run.note(f"{next(ended)}/{length} {one.check.id}: {one.outcome}")
@@ -177,7 +180,7 @@ def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None],
 
 
 class Terminal:
-    """Asks a provider's questions on the terminal. The provider wrote them, so they are shown as data."""
+    """Asks a provider's questions on the terminal. The questions are shown as data, because the provider wrote them."""
 
     def ask(self, text: str, default: str) -> str:
         return str(click.prompt(output.escape_invisible(text), default=default, show_default=bool(default), err=True))
@@ -214,7 +217,7 @@ def _rows(found: Sequence[ProviderRow]) -> Iterator[str]:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Discard what plugins print, in Python and by file descriptor: it could contain terminal controls."""
+    """Discard the output of plugins, from Python and from other code: it could contain terminal controls."""
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         kept = {number: os.dup(number) for number in (1, 2)}
         try:
@@ -228,12 +231,12 @@ def _unheard() -> Iterator[None]:
 
 
 def _in_a_row(text: str) -> str:
-    """Text from a plugin, made safe for one cell of a table row."""
+    """A plugin's text, made safe for one cell of a table."""
     return output.escape_invisible(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
 
 def _as_text(name: str) -> str:
-    """A file name as text; bytes that are not UTF-8 are replaced."""
+    """A file name as text. Bytes that are not UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

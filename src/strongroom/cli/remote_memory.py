@@ -1,4 +1,7 @@
-"""The memory behind a server, for commands: connect, put hints into terms of options, store renewed caps."""
+"""The memory behind a server, for commands.
+
+This module connects to the server, names options in the hints of errors, and stores renewed caps.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from strongroom.private_files import write_file
 
 _WORDS = (("say allow_cleartext=True", "say --allow-cleartext"), ("with ca_file", "with --ca-file"))
 _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls are", "--ca-file is"))
-"""Words in hints for Python callers, and the options that replace them."""
+"""Words for Python callers in errors, each with the option that replaces it."""
 
 
 class ShellTransport:
@@ -38,7 +41,7 @@ class ShellTransport:
 
 
 def connect_memory(run: Run, url: str, token: Token) -> Memory:
-    """The memory that a cap opens on a server. Nothing is sent yet."""
+    """The memory that a cap opens on a server. No request is sent yet."""
     door, close = door_to(run, url, token)
     return Memory(door, close=close)
 
@@ -60,17 +63,17 @@ def door_to(run: Run, url: str, token: Token) -> tuple[Transport, Callable[[], N
 
 
 def ca_file(run: Run) -> str | None:
-    """The file with the certificates to trust instead of the public ones; None for those."""
+    """The file with the certificates to trust. None if the public certificates are to be trusted."""
     return run.ca_file if run.ca_file is not None else os.environ.get("STRONGROOM_CA_FILE") or None
 
 
 def allow_cleartext(run: Run) -> bool:
-    """Whether the user allows http:// to another machine."""
+    """True if the user allows http:// to another machine."""
     return run.cleartext or os.environ.get("STRONGROOM_ALLOW_CLEARTEXT") == "1"
 
 
 def in_shell_words(error: StrongroomError) -> StrongroomError:
-    """The error, its message and hint naming options instead of Python arguments."""
+    """Change an error so that its message and hint name options instead of Python arguments."""
     for theirs, ours in _WORDS:
         error.hint = error.hint.replace(theirs, ours)
     for theirs, ours in _CA_FILE:
@@ -79,7 +82,7 @@ def in_shell_words(error: StrongroomError) -> StrongroomError:
 
 
 def keep(run: Run, token: Token) -> bool:
-    """Write a renewed cap into the file of the old one. Returns False, with a note, if that is not possible."""
+    """Write a renewed cap into the file of the old cap. Returns False, and prints a note, if that is not possible."""
     path = _kept_in(run)
     if path is None:
         run.note(
@@ -96,12 +99,14 @@ def keep(run: Run, token: Token) -> bool:
 
 
 def _kept_in(run: Run) -> Path | None:
-    """The file that the cap came from; None for stdin, the environment, and anything but a regular file."""
+    """The file from which the cap was read. None for stdin, the environment, and anything but a regular file."""
     return None if run.cap_place in (None, "-") else _regular(Path(run.cap_place or ""))
 
 
 def _regular(path: Path) -> Path | None:
-    """The regular file behind the path, with symbolic links resolved: they stay and the file is replaced."""
+    """The regular file to which a path leads. Symbolic links are followed, so that they stay and only the file is
+    replaced.
+    """
     with suppress(OSError):
         found = path.resolve(strict=True)
         if stat.S_ISREG(found.stat().st_mode):

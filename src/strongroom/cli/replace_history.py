@@ -28,8 +28,8 @@ from strongroom.model import Receipt
 def replace(run: Run, line: str, text: str, namespace: str | None, forget: bool) -> None:
     """Correct a line: put a new one in its place.
 
-    The old line is not recalled any more; `strongroom history` shows it. The rest of the line stays as it was. A TEXT
-    of - is read from stdin.
+    The old line is not recalled any more; `strongroom history` shows it. The new line keeps the other fields of the old
+    line, apart from its time. If TEXT is -, it is read from stdin.
     """
     new = run.stdin("text").rstrip("\n") if text == "-" else text
     done: Receipt = run.ask(lambda memory: memory.replace(line, new, namespace=namespace, forget=forget))
@@ -50,7 +50,9 @@ class LineVersions(msgspec.Struct, frozen=True):
 @memory_options
 @pass_run
 def history(run: Run, line: str, namespace: str | None) -> None:
-    """Show the versions of a line, oldest first. Any of their ids will do; they count as read."""
+    """Show the versions of a line, oldest first. Name the line by the id of any version. The log records the versions
+    as read.
+    """
     found = run.ask(lambda memory: memory.history(line, namespace=namespace))
     rows = LineVersions(tuple(map(hit_row, found)))
     run.answer(rows, _shown(rows))

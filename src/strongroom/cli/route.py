@@ -1,6 +1,6 @@
 """route: explain which namespace a text would go to, or write the rules file. It stores nothing and needs no vault.
 
-With --home or --profile, the policy of that Hermes home comes before the rules, as it does in its conversations.
+With --home or --profile, the policy of that Hermes home comes before the rules, as in conversations of that home.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strongroom.private_files import make_directory
 
 
 class Routed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A decision of the rules. `rule` is empty if none matches and the default is used; `overruled` match as well."""
+    """A decision of the routing rules. `rule` is empty if no rule matches. `overruled` are further rules that match."""
 
     namespace: str
     rule: str
@@ -60,9 +60,9 @@ def route(
 ) -> None:
     """Explain which namespace TEXT would go to, or write the rules.
 
-    The rules choose for `put` without --namespace; if several match, the one with the most sensitive namespace wins.
-    In a Hermes home, the policy's entry for the chat comes first, then the profile's own namespace, then the rules. No
-    model is involved, and the cap must still cover the namespace.
+    The rules choose the namespace for `put` without --namespace. If several rules match, the rule with the most
+    sensitive namespace wins. In a Hermes home, the policy's entry for the chat comes first, then the profile's own
+    namespace, then the rules. No model is involved, and the cap must still cover the namespace.
     """
     if write_default:
         if text:
@@ -84,7 +84,7 @@ def route(
 
 
 def _policy(home: str | None, profile: str | None) -> policy.Policy:
-    """The policy of a home; an empty one if the home is not wired."""
+    """The policy of a Hermes home. Empty if the home is not wired (set up to use the vault)."""
     found = hermes_homes.find(home, profile, os.environ, Path.home())
     if len(found) > 1:
         raise click.UsageError("give one profile by name: a text belongs to one profile")

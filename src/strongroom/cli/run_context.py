@@ -1,8 +1,9 @@
-"""The context of one run: the settings, the open vault, the cap, and where the answer goes.
+"""The context of one run of the command line: the settings, the open vault, the cap, and the output.
 
-Commands take a `Run` (`@pass_run`) and the shared options: `@common_options`; `@cap_options` if they need a cap;
-`@memory_options` if a server can answer, too; `@owner_options` if they use the keys and no cap. The vault opens at its
-first use and closes with the command. Stdin can be read once, for one purpose.
+Commands take a `Run` (`@pass_run`) and shared options. `@common_options` is for all commands, `@cap_options` for those
+that need a cap, and `@memory_options` for those that a server can answer too. `@owner_options` is for commands that use
+the keys and no cap. The vault opens at its first use and closes with the command. Stdin can be read once, for one
+purpose.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ T = TypeVar("T")
 _ABOUT_A_VAULT = re.compile(
     "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate|upgrade)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
-"""A command in a hint that works on a vault and has no option to name one."""
+"""Matches a command in a hint that works on a vault and does not name the vault with an option."""
 
 
 class Declined(click.ClickException):
-    """The user was asked for a confirmation and declined."""
+    """Raised if the user was asked for a confirmation and declined."""
 
 
 class Run:
@@ -79,7 +80,7 @@ class Run:
 
     @cached_property
     def server(self) -> str | None:
-        """The URL of the server to ask; None to open the vault itself. --vault overrides STRONGROOM_URL."""
+        """The URL of the server to ask. None if this run opens the vault itself. --vault overrides STRONGROOM_URL."""
         if self.url is not None and self.place is not None:
             raise click.UsageError("--url names a server and --vault a vault: give only one of them")
         found = os.environ.get("STRONGROOM_URL") if self.url is None and self.place is None else self.url
@@ -91,13 +92,16 @@ class Run:
         return found
 
     def command(self, words: str, place: str | None = None) -> str:
-        """A command for a hint, in backticks, with the --vault that it needs to reach this vault, or `place`."""
+        """A command for a hint, in backticks. If this vault needs --vault to be found, the command has it.
+
+        `place` stands for another vault.
+        """
         meant = self.settings.vault if place is None else place
         is_usual = Path(settings.find().vault).absolute() == Path(meant).absolute()
         return f"`strongroom {words}`" if is_usual else f"`strongroom {words} --vault {shlex.quote(meant)}`"
 
     def placed(self, hint: str) -> str:
-        """The hint, with this run's --vault and --cap-file added to its commands, so that they work as shown."""
+        """Add this run's --vault and --cap-file to the commands in a hint, so that they work as shown."""
         if self.place is not None:
             with suppress(StrongroomError):  # the error may be about the settings themselves
                 hint = _ABOUT_A_VAULT.sub(lambda found: self.command(found[1]), hint)
@@ -106,7 +110,7 @@ class Run:
         return hint
 
     def check_local(self) -> None:
-        """Raise `InvalidRequest` if a server was named: this command needs the vault and its keys."""
+        """Raise `InvalidRequest` if a server was named. For commands that need the vault and its keys."""
         if self.server is not None:
             raise InvalidRequest(
                 "this command needs the vault itself and its keys, but a server was named",
@@ -122,7 +126,7 @@ class Run:
         return self._vault
 
     def keep(self, vault: Vault) -> Vault:
-        """Use this vault for the rest of the run and close it at the end."""
+        """Use this vault for the rest of the run, and close it at the end of the run."""
         self._vault = vault
         click.get_current_context().find_root().call_on_close(vault.close)
         return vault
@@ -135,7 +139,7 @@ class Run:
 
     @cached_property
     def given(self) -> Token | None:
-        """The cap given by file, environment or stdin; None to use the owner's own."""
+        """The cap given by file, environment or stdin. None if the owner's own cap is to be used."""
         place = self.cap_place
         if place is not None:  # also if empty: an explicit cap is never replaced by the owner's
             return _token_in(self.secret(place, "cap"), "stdin" if place == "-" else place)
@@ -144,11 +148,11 @@ class Run:
 
     @property
     def cap_place(self) -> str | None:
-        """The file to read the cap from, `-` for stdin; None if no file was named."""
+        """The file to read the cap from, or `-` for stdin. None if no file was named."""
         return os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
 
     def token(self) -> Token:
-        """The cap of this run: the given one, else the owner's own, renewed if necessary."""
+        """The cap of this run: the given cap, or else the owner's own, which is renewed if necessary."""
         if self.given is not None:
             return self.given
         if self.server is not None:
@@ -175,19 +179,22 @@ class Run:
         return self._far
 
     def ask(self, call: Callable[[Memory], T]) -> T:
-        """Call the memory. If the owner's own cap was void, renew it and retry once; a given cap is not replaced."""
+        """Call the memory. If the owner's own cap was void, it is renewed and the call is made once more.
+
+        A given cap is not replaced.
+        """
         self.token()
         if self._own is None:
             return call(self.memory())
         return self._own.use(lambda token: call(self.vault().memory(token, source="cli")))
 
     def note_owners_work(self) -> None:
-        """Note that the given cap is not used, for commands that use the keys."""
+        """Print a note that the given cap is not used. For commands that use the keys."""
         if self.cap_file is not None or {"STRONGROOM_CAP_FILE", "STRONGROOM_CAP"} & set(os.environ):
             self.note("note: this command is the owner's work and uses the keys; the given cap is not used")
 
     def passphrase(self) -> str:
-        """The passphrase of the keys: from a file, else from a prompt on the terminal."""
+        """The passphrase of the keys, read from a file or typed at a prompt."""
         return self._passphrase
 
     @cached_property
@@ -198,7 +205,7 @@ class Run:
         return _prompted("Passphrase")
 
     def new_passphrase(self) -> str:
-        """The passphrase for new keys: from a file, else from a prompt that asks for it twice."""
+        """The passphrase for new keys, read from a file or typed twice at a prompt."""
         if not (self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")):
             self.__dict__["_passphrase"] = _prompted("New passphrase", twice=True)
         settings.check_new_passphrase(self.passphrase())
@@ -219,7 +226,7 @@ class Run:
             raise InvalidRequest(f"the {what} is not UTF-8 text") from None
 
     def text_of(self, place: str, what: str) -> str:
-        """The text of a file, or of stdin for `-`."""
+        """The text of a file, or of stdin if `place` is `-`."""
         if place == "-":
             return self.stdin(what)
         try:
@@ -230,7 +237,7 @@ class Run:
             raise InvalidRequest(f"{place} is not UTF-8 text") from None
 
     def secret(self, place: str, what: str) -> str:
-        """A cap or passphrase from a file that only this user can read, or from stdin for `-`."""
+        """A cap or passphrase, from a file that only this user can read, or from stdin if `place` is `-`."""
         return self.stdin(what).rstrip("\r\n") if place == "-" else settings.read_secret(Path(place), what)
 
     # What goes out.
@@ -244,16 +251,21 @@ class Run:
             click.echo(line)
 
     def note(self, message: str) -> None:
-        """Print a note for people on stderr. Not with --json: there the document has it."""
+        """Print a note for people on stderr. Prints nothing with --json, because the JSON document holds the
+        information.
+        """
         if not self.json:
             output.say(message)
 
     def progress(self, label: str, length: int) -> AbstractContextManager[output.Advance]:
-        """A progress bar for long work; only on a terminal and without --json."""
+        """A progress bar for long work. It is shown only on a terminal and without --json."""
         return output.progress(label, length, quiet=self.json)
 
     def confirm(self, deed: str, *, typed: str | None = None, yes: bool) -> None:
-        """Go on only with `--yes`, or if the user answers y or types the word. Raises `Declined` otherwise."""
+        """Ask for a confirmation: the user must answer y, or type the word `typed`. With `--yes` nothing is asked.
+
+        Raises `Declined` if the user answers differently.
+        """
         if yes:
             return
         if self._stdin_for or not sys.stdin.isatty():
@@ -270,7 +282,7 @@ pass_run = click.make_pass_decorator(Run, ensure=True)
 
 
 def common_options(command: F) -> F:
-    """`--vault`, `--passphrase-file` and `--json`."""
+    """Add the options `--vault`, `--passphrase-file` and `--json` to a command."""
     for option in (
         _option("--json", "json", is_flag=True, help="Answer with one JSON document."),
         _option(
@@ -285,18 +297,18 @@ def common_options(command: F) -> F:
 
 
 def store_option(command: F) -> F:
-    """`--store`, an alias of `--vault` for the bucket of a fleet."""
+    """Add the option `--store` to a command: another name of `--vault`, for the bucket of a fleet."""
     return _option("--store", "place", metavar="PATH", help="The same as --vault, such as s3://bucket/prefix.")(command)
 
 
 def cap_options(command: F) -> F:
-    """The common options and `--cap-file`."""
+    """Add the common options and `--cap-file` to a command."""
     option = _option("--cap-file", "cap_file", metavar="FILE", help="Which cap (STRONGROOM_CAP_FILE); - is stdin.")
     return common_options(option(command))
 
 
 def memory_options(command: F) -> F:
-    """The common options, `--cap-file`, and the options that name a server."""
+    """Add the common options, `--cap-file`, and the options that name a server to a command."""
     for option in (
         _option(
             "--allow-cleartext",
@@ -312,7 +324,7 @@ def memory_options(command: F) -> F:
 
 
 def refuse_server(command: F) -> F:
-    """Accept `--url` only to refuse it: the command needs the vault itself."""
+    """Add the option `--url` only to refuse it, for a command that needs the vault itself."""
 
     @wraps(command)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -323,7 +335,7 @@ def refuse_server(command: F) -> F:
 
 
 def owner_options(command: F) -> F:
-    """The common options, for commands that use the keys; a note says that a given cap is not used."""
+    """Add the common options to a command that uses the keys. If a cap is given, a note says that it is not used."""
 
     @wraps(command)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -334,7 +346,7 @@ def owner_options(command: F) -> F:
 
 
 def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
-    """An option whose value goes into the `Run` instead of the command's arguments."""
+    """Add an option whose value goes into the `Run` instead of the command's arguments."""
 
     def keep(context: click.Context, _: click.Parameter, value: object) -> None:
         run = context.ensure_object(Run)
@@ -346,7 +358,7 @@ def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
 
 
 def _by_http() -> str:
-    """The end of a hint: how an admin cap does this over HTTP, for verbs without --url."""
+    """The end of a hint for verbs without --url: how an admin cap can do this over HTTP."""
     verb = click.get_current_context().command_path.partition(" cap ")[2]
     return f"; over HTTP, an admin cap can do it with POST /v1/caps/{verb}" if verb in ("mint", "revoke") else ""
 
@@ -359,7 +371,9 @@ def _token(text: str) -> Token:
 
 
 def _token_in(text: str, place: str) -> Token:
-    """The cap in a file. Text that does not start like a cap is refused here, so that the error names the file."""
+    """Read a cap from the text of a file. A text that does not begin like a cap is refused here, where the file is
+    known.
+    """
     if text.strip() and not text.strip().startswith(f"{HEADER}."):
         raise CapMalformed(
             f"{place} does not hold a cap", hint="name a file that `strongroom cap mint --out FILE` wrote"

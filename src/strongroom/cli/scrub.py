@@ -1,7 +1,7 @@
 """scrub: remove the recalled text of forgotten lines from Hermes' own history.
 
-`strongroom.hermes.scrub` finds and removes text in the database. This module runs the steps in order, and asks the
-vault which lines still exist, with the runtime's own cap, for each speaker in the history.
+`strongroom.hermes.scrub` finds and removes text in the database. This module runs the steps in order. For each speaker
+in the history it asks the vault which lines still exist, with the runtime's own cap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ scrub = Group("scrub", help="Remove recalled text from a runtime's own history."
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A file that may hold recalled text and that scrub does not change."""
+    """A file that may hold recalled text, and that scrub does not change."""
 
     what: str
     path: str
@@ -45,7 +45,7 @@ class Left(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Work:
-    """One home and what the steps have found so far. `chosen` None: ask the vault which lines still exist."""
+    """One home, and the findings of the steps. If `chosen` is None, the vault is asked which lines still exist."""
 
     home: HermesHome
     chosen: frozenset[LineId] | None
@@ -182,7 +182,7 @@ def scrub_hermes(
 
 
 def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
-    """The given lines that this conversation's speaker can still recall. Empty if the speaker is not known."""
+    """Those of the given lines that the conversation's speaker can still recall. Empty if the speaker is not known."""
     one = home_of(home)
     if not one.policy.is_wired:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""serve: serve the vault over HTTP and MCP. This module reads the options; `strongroom.server` does the rest."""
+"""serve: serve the vault over HTTP and MCP. This module reads the options; `strongroom.server` has the server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTANT = 32
-"""Threads for slow calls where the vault is in a bucket: there every call waits for the network most of its time."""
+"""Number of threads for slow calls if the vault is in a bucket, where a call mostly waits for the network."""
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, to warn
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """A listening server. `mcp` is the URL for MCP clients; None if they are not served."""
+    """The answer of serve: the URLs of the server. `mcp` is the URL for MCP clients; None if these are not served."""
 
     url: str
     mcp: str | None
@@ -37,7 +37,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def _place_options(command: F) -> F:
-    """Options: where to listen, TLS, and trusted proxies."""
+    """Add the options for the address, TLS and trusted proxies."""
     for option in (
         click.option(
             "--trusted-proxy",
@@ -68,7 +68,7 @@ def _place_options(command: F) -> F:
 
 
 def _limit_options(command: F) -> F:
-    """Options: host names, origins, rates and times."""
+    """Add the options for host names, origins, rates and times."""
     for option in (
         click.option("--log-requests", is_flag=True, help="Log every request, not only refused ones."),
         click.option(
@@ -129,10 +129,10 @@ def _limit_options(command: F) -> F:
 def serve(run: Run, /, **given: Any) -> None:
     """Serve the vault to anyone who holds a cap: over HTTP, and to MCP clients at /mcp.
 
-    The keys stay here: give others a cap (`strongroom cap mint --out FILE`) and this server's URL for --url. It runs
-    until SIGTERM or Ctrl-C and finishes open requests first. stderr gets one JSON object for each event; the event
-    `listening` has the URL, and on a terminal a message has it, too. For a vault in a bucket (--store
-    s3://bucket/prefix), any number of servers may run, on any machines that have the keys.
+    The keys stay on this machine: give others a cap (`strongroom cap mint --out FILE`) and the URL of this server for
+    --url. The server runs until SIGTERM or Ctrl-C, and finishes open requests first. stderr gets one JSON object for
+    each event; the event `listening` holds the URL. On a terminal, a message shows the URL too. For a vault in a bucket
+    (--store s3://bucket/prefix), any number of servers may run, on any machines that have the keys.
     """
     installed_extras.require("server")
     from strongroom.server import json_log, listen
@@ -218,9 +218,9 @@ def _warn(run: Run, place: ListenPlace, options: Options) -> None:
 
 
 def _tell(run: Run, vault: str, url: str, *, mcp: bool) -> None:
-    """Print the URL once the server listens: a document on stdout with --json, or a message on a terminal.
+    """Print the URL once the server listens: as a document on stdout with --json, or in a message on a terminal.
 
-    If stderr is not a terminal it gets only the log, whose event `listening` has the URL.
+    If stderr is not a terminal, it gets only the log. The event `listening` of the log has the URL.
     """
     if run.json:
         run.answer(Serving(url, f"{url}/mcp" if mcp and not url.startswith("unix:") else None, vault, os.getpid()), "")

@@ -98,9 +98,11 @@ def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | Non
 @memory_options
 @pass_run
 def edit(run: Run, namespace: str | None) -> None:
-    """Edit the profile of NAMESPACE in $EDITOR. If somebody else writes it meanwhile, theirs is not overwritten.
+    """Edit the profile of NAMESPACE in $EDITOR. If somebody else writes the profile meanwhile, their text is not
+    overwritten.
 
-    While the editor is open the text is in a private file: in memory if the system has a file system there.
+    While the editor is open, the text is in a private file. The file is in memory if the system has a file system in
+    memory.
     """
     found = run.ask(lambda memory: memory.profile(namespace))
     new = _edited(found)
@@ -130,7 +132,7 @@ def _edited(found: Profile) -> str:
 
 @contextmanager
 def _private_file(name: str) -> Iterator[Path]:
-    """A path in a private temporary directory, in memory if the system has a file system there."""
+    """A path in a private temporary directory. The directory is in memory if the system has a file system in memory."""
     places = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]  # noqa: S108 - a directory of mode 0700 is made in it
     memory = next((place for place in places if place and os.access(place, os.W_OK)), None)
     with tempfile.TemporaryDirectory(dir=memory, prefix="strongroom-") as directory:

@@ -1,4 +1,4 @@
-"""Answer an unknown verb with the command that does what was probably meant."""
+"""Answers an unknown verb with the command that the user probably meant."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ELSEWHERE = {
     **dict.fromkeys(("server", "start", "run"), "`strongroom serve` serves the vault, `strongroom mcp` one MCP client"),
     "version": "`strongroom --version` prints it",
 }
-"""Verbs of other tools, and the command that does the same here."""
+"""Verbs of other tools, each with the Strongroom command that does the same."""
 
 
 class UnknownVerb(click.UsageError):
-    """An unknown verb. `hint` names the command that was probably meant; empty if there is no guess."""
+    """An unknown verb. `hint` names the command that the user probably meant. Empty if there is no guess."""
 
     def __init__(self, verb: str, verbs: Iterable[str], ctx: click.Context) -> None:
         from difflib import get_close_matches  # imported only when something was misspelled

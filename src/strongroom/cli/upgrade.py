@@ -1,4 +1,4 @@
-"""upgrade: raise the format of a vault, which older programs then refuse. It uses the keys and opens no line."""
+"""upgrade: raise the format of a vault, which older programs then refuse. It needs the keys and opens no line."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Upgraded(msgspec.Struct, frozen=True):
 def upgrade(run: Run, yes: bool) -> None:
     """Raise the vault's format to the newest, so that lines may have tags, meta, an expiry and a turn.
 
-    Programs of an earlier version refuse the vault from then on: do this when every program that uses it is new. It is
-    on record, and it cannot be undone. A vault that has the newest format already is left as it is.
+    Programs of an earlier version refuse the vault from then on. So first update every program that uses it. The log
+    records the upgrade, and it cannot be undone. A vault that has the newest format already is not changed.
     """
     found = read_format(run.settings.vault)
     if found.v < FORMATS[-1]:

@@ -1,4 +1,4 @@
-"""wire and unwire: set up a runtime to use the vault as its memory, step by step, and undo that."""
+"""wire and unwire: set up a runtime to use the vault as its memory, step by step, and undo this set-up."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def _home_options(command: Any) -> Any:
 def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, ...], **asked: Any) -> None:
     """Set up Hermes: a cap, a policy, a plugin, and the setting in its config.yaml.
 
-    Hermes opens the vault in its own process; if there is none in the usual place, it is made. With --url Hermes asks a
-    server instead, with the cap in --cap-file. Run it again to repair a setup: it changes only what needs changing.
+    Hermes opens the vault in its own process. If there is no vault in the usual place, a vault is made. With --url,
+    Hermes asks a server instead, with the cap in --cap-file. Run the command again to repair a set-up: it changes only
+    the parts that need it.
     """
     if run.cleartext:
         raise click.UsageError(
@@ -120,7 +121,7 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
 def unwire_hermes(run: Run, home: str | None, profile: str | None, purge: bool) -> None:
     """Restore Hermes' former provider, remove the plugin, and revoke the cap.
 
-    The memory in the vault stays. The policy and the turns that wait to be stored stay, too, unless you give --purge.
+    The memory in the vault stays. The policy and the turns that wait to be stored are removed only with --purge.
     """
     report = take_away(WireRequest(home=home, profile=profile), _vaults(run), _machine(), purge=purge)
     _tell(run, report)

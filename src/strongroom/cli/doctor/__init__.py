@@ -1,1 +1,1 @@
-"""doctor: numbered checks, each with a result in plain words and, if it fails, what to do."""
+"""doctor: numbered checks, each with a result in plain words. A check that fails also says what to do."""

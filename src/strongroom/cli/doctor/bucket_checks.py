@@ -1,6 +1,7 @@
 """The checks of doctor for a vault in a bucket. Each returns a message if all is well, or raises `CheckProblem`.
 
-They write only below `probe/` and remove it again. No credential is shown, only where it was found.
+The checks write only below `probe/`, and remove these objects again. No credential is shown, only the place where it
+was found.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _UNKNOWN = "unknown: the server does not say, or not to these credentials"
 
 @dataclass
 class BucketPatient:
-    """What the checks have found so far."""
+    """The findings of the checks so far."""
 
     run: Run
     place: str
@@ -105,7 +106,7 @@ def _reached(patient: BucketPatient) -> str:
 
 
 def _tried(patient: BucketPatient) -> str:
-    """Run the next trial of the probe. After one that fails, the rest are skipped."""
+    """Run the next trial of the probe. After a trial that fails, the other trials are skipped."""
     patient.reached()
     if patient.trials is None:
         raise CheckProblem("skip", "an earlier trial failed")
@@ -125,7 +126,7 @@ def _tried(patient: BucketPatient) -> str:
 def _clock(patient: BucketPatient) -> str:
     """Compare this machine's clock with the server's, by the modified time of an object just written.
 
-    That time is often in whole seconds, so up to a second is not counted as skew.
+    The modified time is often in whole seconds, so a difference of up to a second is not counted.
     """
     bucket = patient.reached()
     place = f"probe/{os.urandom(8).hex()}/"
@@ -147,7 +148,10 @@ def _clock(patient: BucketPatient) -> str:
 
 
 def _setting(patient: BucketPatient, name: str, document: str, none: str = "") -> Element | None:
-    """The server's answer about a setting; None if it answers `none`, its error code for a setting that is not set."""
+    """The server's answer about a setting of the bucket.
+
+    None if the answer is the error code `none`, which S3 gives for a setting that is not set.
+    """
     patient.reached()
     told = None if patient.access is None else bucket_settings.ask(patient.access, name, datetime.now(UTC))
     if told is not None and told.status == 200:
@@ -190,7 +194,7 @@ def _lifecycle(patient: BucketPatient) -> str:
 
 
 def _takes_away(rule: Element) -> bool:
-    """Whether a rule deletes or moves objects and is not disabled."""
+    """True if a lifecycle rule deletes or moves objects and is not disabled."""
     is_off = _text(rule.find("{*}Status")) == "Disabled"
     return not is_off and any(rule.find(f"{{*}}{what}") is not None for what in ("Expiration", "Transition"))
 
@@ -279,4 +283,4 @@ BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("opening", _opens),
     ("last seen", _seen),
 )
-"""The checks in order: name and function."""
+"""The checks of a bucket in their order: the name and the function of each."""

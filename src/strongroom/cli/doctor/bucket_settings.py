@@ -1,4 +1,4 @@
-"""Read two bucket settings that the store's client library cannot read, with one signed GET (SigV4) each.
+"""Reads two settings of a bucket for which the store's client library has no call, with one signed GET (SigV4) each.
 
 It works with an access key from the environment or a profile, not with a role of the machine. An answer counts only if
 it is complete and is the requested document.
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from strongroom.store.s3.location import Access
 
 _LIMIT = 4 * 1024 * 1024
-"""Maximum number of bytes of an answer. A thousand lifecycle rules, the limit of S3, fit."""
+"""The largest answer in bytes. A thousand lifecycle rules, which is the limit of S3, fit into it."""
 _SECONDS = 10
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class BucketAnswer(NamedTuple):
-    """A server's answer."""
+    """The answer of the bucket's server to one request."""
 
     status: int
     text: str
 
 
 def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
-    """The server's answer about a setting such as `versioning`; None if it cannot be asked."""
+    """The server's answer about a setting such as `versioning`. None if the server cannot be asked."""
     known = access.config()
     if not known.get("access_key_id") or not known.get("secret_access_key"):
         return None
@@ -54,12 +54,12 @@ def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
 
 
 def _whole(status: int, body: bytes) -> BucketAnswer | None:
-    """The answer; None if it is too long, since what matters may be in the part that was cut."""
+    """The answer as text. None if it is too long, because the part that was cut may matter."""
     return None if len(body) > _LIMIT else BucketAnswer(status, body.decode("utf-8", "replace"))
 
 
 def document(text: str, name: str) -> Element | None:
-    """The XML element, if the root has this name; None for any other and for anything but plain XML."""
+    """The root element of an XML text, if it has this name. None for another name, and for anything but plain XML."""
     if "<!" in text:  # it may declare entities, which grow without bounds
         return None
     try:
@@ -70,7 +70,7 @@ def document(text: str, name: str) -> Element | None:
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: a signed request is meant for one server."""
+    """An opener that follows no redirect, because a signed request is meant for one server."""
 
     def redirect_request(self, *_: object) -> None:
         return None

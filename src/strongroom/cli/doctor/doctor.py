@@ -25,7 +25,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": None}
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What one check found."""
+    """The result of one check."""
 
     number: int
     name: str
@@ -53,12 +53,12 @@ class CheckResult(msgspec.Struct, frozen=True):
 def doctor(run: Run, use_cap: bool) -> None:
     """Check the vault, its keys, its log and your cap, step by step.
 
-    This also works if there is no vault or it does not open. With --url it checks a server and the cap that you would
-    use there; with --store s3://bucket/prefix a bucket, where it writes a few objects and removes them again. Nothing
-    else is changed. The log is checked only briefly: `audit verify` checks all of it.
+    This also works if there is no vault or it does not open. With --url, doctor checks a server and the cap that you
+    would use there. With --store s3://bucket/prefix, it checks a bucket: it writes a few objects there and removes them
+    again. Nothing else is changed. The log is checked only briefly; `audit verify` checks the whole log.
 
-    Exit code 0 if no check fails, 6 if something was tampered with, 8 if all that fails is that there is no earlier
-    checkpoint to compare the log with, else 7.
+    The exit code is 0 if no check fails, and 6 if something was tampered with. It is 8 if the only problem is that
+    there is no earlier checkpoint to compare the log with. It is 7 for any other failure.
     """
     checks, patient = _examined(run, use_cap)
     found = [_checked(run, number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
@@ -69,14 +69,16 @@ def doctor(run: Run, use_cap: bool) -> None:
 
 
 def _code(reasons: set[str]) -> int:
-    """The exit code for the reasons of failed checks: tampering wins, a missing checkpoint alone has its own."""
+    """The exit code for the reasons of failed checks. Tampering comes first; a missing checkpoint alone has its own
+    code.
+    """
     if Tampered.reason in reasons:
         return error_output.BY_FAMILY["tampered"]
     return error_output.UNSEEN if reasons == {UNSEEN} else error_output.BY_FAMILY["unavailable"]
 
 
 def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[Any], str]]], object]:
-    """The checks to run and the state they share: for a vault, a bucket or a server."""
+    """The checks to run, and the state that they share, for a vault, a bucket or a server."""
     if run.server is None:
         if use_cap:
             raise click.UsageError("--use-cap needs --url: a cap for a local vault is checked without using it")

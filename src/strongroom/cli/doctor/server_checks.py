@@ -1,7 +1,7 @@
 """The checks of doctor for a server. Each returns a message if all is well, or raises `CheckProblem`.
 
-They need no cap and send none without --use-cap. Until the answer proves otherwise, they assume that the other side is
-not a Strongroom server.
+The checks need no cap, and send a cap only with --use-cap. They treat the other side as unknown until its answer proves
+that it is a Strongroom server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SKEW = 60
 _SOON = 7 * 86_400
 _PATH = "check the URL: it must end before the server's own paths, such as /healthz"
 _TAKEN = frozenset(("invalid_request",))
-"""The refusals of a body that is no call. The server checks the cap first, so these mean that the cap is accepted."""
+"""Reasons with which a server refuses a malformed call. The server checks the cap first, so it accepted the cap."""
 
 
 def _client(_: ServerPatient) -> str:
@@ -81,7 +81,7 @@ def _is_one(patient: ServerPatient) -> str:
 
 
 def _version_of(described: ServerAnswer) -> str | None:
-    """The version in a Strongroom server's OpenAPI document; None if it is not one."""
+    """The version in a Strongroom server's OpenAPI document. None if the text is not such a document."""
     try:
         info = msgspec.json.decode(described.body)["info"]
         return str(info["version"]) if info["title"] == "Strongroom" else None
@@ -163,7 +163,7 @@ def _cap(patient: ServerPatient) -> str:
 
 
 def _taken(patient: ServerPatient) -> str:
-    """Send the cap with a body that is no call, so that the server checks the cap and does nothing."""
+    """Send the cap with a malformed call, so that the server checks the cap and does nothing."""
     patient.answered()
     token = patient.run.given
     if token is None or not patient.is_strongroom:
@@ -198,7 +198,7 @@ _ADVICE = {
 
 
 def _allowed(chain: UnverifiedCap) -> type[api.Call[Any]]:
-    """A call that the cap claims to allow, so that the server does not refuse it for its operation."""
+    """The type of a call that the cap claims to allow, so that the server does not refuse the cap for its operation."""
     said = effective(chain, "")
     for kind in api.CALLS:
         if kind.op in said.ops and kind.data_class == said.data_class and kind.method == "POST":
@@ -217,4 +217,4 @@ SERVER_CHECKS: tuple[tuple[str, Callable[[ServerPatient], str]], ...] = (
     ("cap", _cap),
     ("cap there", _taken),
 )
-"""The checks of a server in order: name and function."""
+"""The checks of a server in their order: the name and the function of each."""

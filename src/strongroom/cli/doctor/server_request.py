@@ -1,4 +1,4 @@
-"""One request to a server, for doctor: its answer, or in plain words why there is none."""
+"""One request to a server, for doctor: the server's answer, or an explanation in plain words why there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ServerAnswer:
     body: bytes
 
     def refusal(self) -> api.Refusal | None:
-        """The error document in the body; None if it is something else."""
+        """The error document in the body of the answer. None if the body is not an error document."""
         try:
             return msgspec.json.decode(self.body, type=api.Refusal)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -43,7 +43,7 @@ class ServerAnswer:
 
 @dataclass
 class ServerPatient:
-    """What the checks of a server have found so far."""
+    """The findings of the checks of a server so far."""
 
     run: Run
     url: str
@@ -58,7 +58,7 @@ class ServerPatient:
         return self.health
 
     def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> ServerAnswer:
-        """Send one request, with a cap only if `token` is given. Raises `CheckProblem` if there is no answer."""
+        """Send one request. A cap is sent only if `token` is given. Raises `CheckProblem` if there is no answer."""
         if self.address is None:
             raise CheckProblem("skip", "there is no valid URL")
         import httpx  # an extra; without it there is no address and the check was skipped above
@@ -83,7 +83,10 @@ class ServerPatient:
 
 
 def _probe(address: Address) -> None:
-    """Connect to the unix socket and close it again: if connecting fails, httpx would leave its socket open."""
+    """Connect to the unix socket and close the connection again.
+
+    The test comes first because httpx would leave its socket open if connecting fails.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(_SECONDS)
@@ -96,7 +99,7 @@ def _probe(address: Address) -> None:
 
 
 def _start(response: httpx.Response) -> bytes:
-    """The body, cut after a length that no Strongroom server sends."""
+    """The body of an answer, cut after a length that no Strongroom server exceeds."""
     found = bytearray()
     for chunk in response.iter_raw():
         found += chunk
@@ -124,7 +127,7 @@ def _unreached(address: Address, error: httpx.TransportError) -> CheckProblem:
 
 
 def _explained(address: Address, said: str) -> CheckProblem | None:
-    """Translate an error text of the system or of OpenSSL; None if it is not in the table."""
+    """Explain an error text of the system or of OpenSSL. None if the text is not in the table."""
     for part, message, hint in _CAUSES:
         if part in said:
             return CheckProblem("fail", f"{address.shown}: {message}", hint, _UNAVAILABLE)
@@ -163,4 +166,4 @@ _CAUSES = (
         "for a private CA, name the CA's certificate with --ca-file",
     ),
 )
-"""A part of an error text from the system or OpenSSL, what it means, and the hint. The first match counts."""
+"""For each known part of an error text from the system or OpenSSL: its meaning and a hint. The first match counts."""

@@ -40,11 +40,11 @@ _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
 T = TypeVar("T")
 UNSEEN = "unseen"
-"""The reason of a check that fails only because there is no checkpoint. It has its own exit code."""
+"""The reason of a check that fails only because there is no earlier checkpoint. It has an exit code of its own."""
 
 
 class CheckProblem(Exception):
-    """A check did not end with ok: its state (warn, fail or skip), message, hint and reason."""
+    """Raised if a check did not end with ok: with its state (warn, fail or skip), message, hint and reason."""
 
     def __init__(self, state: str, message: str, hint: str = "", reason: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class CheckProblem(Exception):
 
 @dataclass
 class Patient:
-    """What the checks have found so far."""
+    """The findings of the checks of a vault so far."""
 
     run: Run
     settings: Settings | None = None
@@ -154,7 +154,10 @@ def _format(patient: Patient) -> str:
 
 
 def format_said(run: Run, found: VaultFormatRecord) -> str:
-    """A vault's id and format. An older format is no fault: it says what is missing and which command adds it."""
+    """Check the id and the format of a vault. An older format is no fault.
+
+    For an older format, the message says what is missing and which command adds it.
+    """
     if found.v == FORMATS[-1]:
         return f"vault {found.vault}, in a format that this version reads"
     return (
@@ -232,8 +235,9 @@ def _log(patient: Patient) -> str:
 
 
 def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
-    """The last seen checkpoint, which `read` takes from the file at `path`. Raises `CheckProblem` if it is missing or
-    damaged.
+    """The last seen checkpoint, which `read` takes from the file at `path`.
+
+    Raises `CheckProblem` if the file is missing or damaged.
     """
     accept = run.command("audit checkpoint --yes")
     try:
@@ -248,7 +252,7 @@ def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
 
 
 def last_seen(run: Run, audit: Audit) -> str:
-    """When the last checkpoint was stored, in words. Raises a warning if it is more than 30 days old."""
+    """When the last checkpoint was stored, in words. Raises a warning if that is more than 30 days ago."""
     days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
         hint = f"run {run.command('audit verify')} on a schedule"
@@ -307,7 +311,9 @@ def _cap(patient: Patient) -> str:
 
 
 def _accepted(patient: Patient, token: str) -> None:
-    """Raise if the vault would refuse the cap, as far as that shows without a request, which the log would record."""
+    """Raise if the vault would refuse the cap. No request is made, because the log would record it, so only a part
+    shows.
+    """
     if patient.vault is None:
         return
     chain = parse(token)
@@ -342,4 +348,4 @@ CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (
     ("disk space", _space),
     ("cap", _cap),
 )
-"""The checks in order: name and function."""
+"""The checks of a vault in their order: the name and the function of each."""

@@ -184,7 +184,7 @@ class Journal:
 
 
 def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
-    """The key of the journals, made from `random` if there is none. KeyUnavailable if only journals are there."""
+    """Read the journals' key, or make it from `random`. Raises KeyUnavailable if journals exist without their key."""
     path = directory / _KEY
     if not path.exists():
         if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may make both

@@ -1,7 +1,7 @@
 """The command line: `strongroom <verb>`.
 
-`app` is the root and finds the verbs, `run_context` is the state of one run, `output` shows answers, `error_output`
-turns errors into exit codes. The module of a verb (a command such as `put`) is imported only when that verb runs.
+`app` is the root command and finds the verbs (commands such as `put`), `run_context` is the state of one run, `output`
+shows answers, `error_output` turns errors into exit codes. The module of a verb is imported only when that verb runs.
 Commands reach lines only with a cap and through `Memory`, like any other client.
 """
 

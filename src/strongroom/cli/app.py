@@ -1,4 +1,5 @@
-"""The root of the command line: the table of verbs, their lazy loading, and the top-level error handler.
+"""The root of the command line: the table of verbs (commands such as `put`), their lazy loading, and the top-level
+error handler.
 
 A verb's module is imported only when that verb runs. The table holds the one-line help of each verb, so that
 `strongroom --help` imports no verb.
@@ -58,7 +59,7 @@ VERBS = {
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }
-"""The table of verbs: where the command of each verb is, and its one-line help. `strongroom --help` has this order."""
+"""The table of verbs: where the command of each verb is, and its one-line help. The help lists them in this order."""
 
 
 class VerbCommand(click.Command):
@@ -83,7 +84,7 @@ class Group(click.Group):
 
 
 class Verbs(click.Group):
-    """The root command: it finds a verb in the table, and turns every error into an exit code."""
+    """The root command. It finds a verb in the table, and turns every error into an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [name for name in VERBS if _is_there(name)]

@@ -24,19 +24,19 @@ def passphrase_option(command: F) -> F:
     return click.option(
         "--export-passphrase-file",
         metavar="FILE",
-        help=f"Passphrase of the exported file, in a file ({VARIABLE}); - is stdin. By default you are asked.",
+        help=f"A file with the passphrase of the exported file ({VARIABLE}); - is stdin. By default you are asked.",
     )(command)
 
 
 def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
-    """The passphrase of an exported file, read from a file or typed at a prompt. A new one is typed twice."""
+    """The passphrase of an exported file, read from a file or typed at a prompt. A new passphrase is typed twice."""
     place = place or os.environ.get(VARIABLE)
     if place:
         return run.secret(place, "passphrase")
     if not (sys.stdin.isatty() or sys.stderr.isatty()):
         raise KeyUnavailable(
-            "the file needs a passphrase, and there is no terminal to ask for it",
-            hint=f"name a file that holds it, with --export-passphrase-file or {VARIABLE}",
+            "the exported file needs a passphrase, and there is no terminal to ask for it",
+            hint=f"name a file that holds the passphrase, with --export-passphrase-file or {VARIABLE}",
         )
     label = "New passphrase for the file" if new else "Passphrase of the file"
     answer: str = click.prompt(label, hide_input=True, confirmation_prompt=new, err=True)
@@ -46,7 +46,7 @@ def passphrase(run: Run, place: str | None, *, new: bool = False) -> str:
 def check_place(file: Path, *, force: bool = False) -> None:
     """Raise before any work if the file exists (except with `force`) or its directory is missing."""
     if not force and file.exists():
-        raise InvalidRequest(f"{file} already exists", hint="name another file")
+        raise InvalidRequest(f"the file {file} already exists", hint="name another file")
     if not file.absolute().parent.is_dir():
         raise InvalidRequest(f"there is no directory {file.parent}")
 

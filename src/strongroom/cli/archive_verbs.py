@@ -54,7 +54,7 @@ class Exported(msgspec.Struct, frozen=True):
     multiple=True,
     help="Export only this namespace; may be repeated.",
 )
-@click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
+@click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write the file without encryption.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @archive_options.passphrase_option
 @memory_options
@@ -64,9 +64,9 @@ def export_lines(
 ) -> None:
     """Write the lines and profiles that the cap covers into FILE, encrypted with a passphrase.
 
-    The cap needs the operations list and get; profiles need snapshot. FILE is in the age format: `age -d FILE` decrypts
-    it without Strongroom. It holds the lines and profiles that you can read now, no forgotten lines and no documents.
-    The log names every exported line.
+    The cap must allow list and get, and snapshot for the profiles. FILE is in the age format: `age -d FILE` decrypts it
+    without Strongroom. FILE holds the lines and profiles that you can read now. It holds no forgotten lines and no
+    documents. The log names every exported line.
     """
     archive_options.check_place(file, force=force)
     passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
@@ -97,7 +97,7 @@ def export_lines(
 
 
 def _note_documents(run: Run, memory: Memory, namespaces: tuple[str, ...]) -> None:
-    """Print a warning that documents were left out, if the memory has any."""
+    """Print a warning if the memory has documents, because an archive does not contain them."""
     with suppress(StrongroomError):  # a server of an earlier version has none
         if memory.documents(namespaces=namespaces or None, limit=1).documents:
             run.note("warning: an archive does not contain documents; `strongroom backup` keeps them")
@@ -149,7 +149,7 @@ class Imported(msgspec.Struct, frozen=True):
     "pairs",
     multiple=True,
     metavar="FROM=TO",
-    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated. Not with --url.",
+    help="Put lines of the namespace FROM, which this vault lacks, into TO; may be repeated. Not with --url.",
 )
 @click.option("--check", is_flag=True, help="Only check the file and show what is in it; write nothing.")
 @archive_options.passphrase_option
@@ -158,10 +158,10 @@ class Imported(msgspec.Struct, frozen=True):
 def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
     """Import lines and profiles from an archive into the memory of the cap.
 
-    The whole file is checked first. Lines keep their ids, so you can run import again, also after an interruption:
-    existing lines are skipped, and forgotten lines stay forgotten. If the vault has another line with the same id, or
-    another profile, the vault's own stays and the rest is imported. Then the exit code is 5. The cap needs the
-    operation put; profiles need profile.
+    The whole file is checked first. Lines keep their ids, so you can run import again, for instance after an
+    interruption. Existing lines are skipped, and forgotten lines stay forgotten. If the vault has another line with the
+    same id, or another profile, the vault's own stays and the rest is imported. Then the exit code is 5. The cap must
+    allow put, and profile for the profiles.
     """
     renamed = dict(map(_pair, pairs))
     found = archive.read_archive(file, lambda: archive_options.passphrase(run, export_passphrase_file))
@@ -217,7 +217,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _memory(run: Run) -> tuple[Memory, Cap]:
-    """The memory of the cap, and the claims of the cap. Lines that are put are marked with the source `import`."""
+    """The memory of the cap, and the claims of the cap. Lines that are put through it get the source `import`."""
     if run.given is None:
         run.ask(lambda memory: memory.list(limit=1))  # renews the owner's own cap if it is void
     return run.memory("import"), owner_cap.read_unverified(run.token())

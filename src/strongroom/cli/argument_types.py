@@ -96,7 +96,7 @@ class DurationType(click.ParamType[int]):
         if (seconds := _seconds(value)) is None:
             self.fail(f"{value!r} is not a duration; write 90s, 15m, 2h or 30d", param, ctx)
         if not 1 <= seconds <= TTL_LIMIT:
-            raise InvalidRequest(f"a cap can last from 1s to {TTL_LIMIT // _UNITS['d']}d, but not {value}")
+            raise InvalidRequest(f"a cap can last from 1s to {TTL_LIMIT // _UNITS['d']}d; {value} is not possible")
         return seconds
 
 
@@ -106,9 +106,7 @@ def _seconds(value: str) -> int | None:
 
 
 class IntervalType(click.ParamType[int]):
-    """An interval of up to a week, in seconds. 0 is allowed; `zero` is the text for the error message about its
-    meaning.
-    """
+    """An interval of up to a week, in seconds. 0 is allowed; the error message uses `zero` to say what 0 means."""
 
     name = "duration"
 

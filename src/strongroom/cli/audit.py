@@ -105,13 +105,17 @@ class ShownLog(msgspec.Struct, frozen=True):
         "strongroom audit show --op get,list --actor local/owner --limit 5 --json",
     ],
 )
-@click.option("--op", "ops", type=NAMES, default="", help="Only these operations, such as get,list.")
-@click.option("--denied", is_flag=True, help="Only requests that were denied or failed.")
-@click.option("--since", type=MOMENT, help="Only from this moment on.")
-@click.option("--actor", metavar="ACTOR", help="Only entries about this actor's memory.")
-@click.option("--line", metavar="ID", help="Only entries that put, returned or forgot this line.")
+@click.option("--op", "ops", type=NAMES, default="", help="Show only these operations, such as get,list.")
+@click.option("--denied", is_flag=True, help="Show only requests that were denied or failed.")
+@click.option("--since", type=MOMENT, help="Show only entries from this moment on.")
+@click.option("--actor", metavar="ACTOR", help="Show only entries about this actor's memory.")
+@click.option("--line", metavar="ID", help="Show only entries that put, returned or forgot this line.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Show this many of the newest."
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Show at most this many entries, the newest ones.",
 )
 @owner_options
 @pass_run
@@ -141,8 +145,9 @@ def show(
 class Verdict(msgspec.Struct, frozen=True):
     """The result of a verification.
 
-    `seen`: the present log was stored as the last seen checkpoint. `seen_before`: the size of the last seen checkpoint
-    before; null if there is none. Without one a roll-back cannot be ruled out, and `ok` is false.
+    `seen`: the present log was stored as the last seen checkpoint. `seen_before`: the size of the checkpoint that was
+    last seen before; null if there was none. Without an earlier checkpoint a roll-back cannot be ruled out, and `ok` is
+    false.
 
     `unsettled`: entries of a fleet that were started and never confirmed. `ok` is false if one of them is reported for
     the first time and its effect is missing. `recent` counts unconfirmed entries that are too young to judge.
@@ -165,7 +170,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
-@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries.")
+@click.option(
+    "--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries of the log."
+)
 @owner_options
 @pass_run
 def verify(run: Run, archive: Path | None) -> None:
@@ -321,7 +328,8 @@ def _entry_of(vault: Vault, line: str) -> int:
     found, _ = find_entries(vault, chosen, limit=1)
     if not found:
         raise LineNotFound(
-            "no entry in the log put this line", hint="the entry may have been archived: give its INDEX instead"
+            "no entry in the log put this line",
+            hint="the entry may have been archived: give the INDEX of the entry instead",
         )
     return found[0].index
 
@@ -336,15 +344,15 @@ def _entry_at(vault: Vault, number: int) -> str:
 
 @audit.command("checkpoint", examples=["strongroom audit checkpoint", "strongroom audit checkpoint --out seen.txt"])
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the checkpoint into a new file.")
-@click.option("--yes", is_flag=True, help="Do not ask, even if there is no earlier checkpoint.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, even if there is no earlier checkpoint.")
 @owner_options
 @pass_run
 def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
     """Sign the present log and store the checkpoint as last seen. In a bucket, every log is verified and signed.
 
     Keep copies of the checkpoint elsewhere: a copy shows whether the log was later rolled back to an earlier state. If
-    there is no earlier checkpoint, this accepts the present log, and asks you first: a roll-back in the past will not
-    be found any more.
+    there is no earlier checkpoint, the command asks you first and accepts the present log. A roll-back in the past will
+    then not be found any more.
     """
     vault = run.vault()
     is_first = not vault.audit.is_seen()
@@ -373,7 +381,7 @@ def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
 
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @owner_options
 @pass_run
 def accept_restore(run: Run, yes: bool) -> None:
@@ -400,7 +408,7 @@ def accept_restore(run: Run, yes: bool) -> None:
 
 
 @audit.command("accept-clock", examples=["strongroom audit accept-clock --yes"])
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @owner_options
 @pass_run
 def accept_clock(run: Run, yes: bool) -> None:

@@ -108,9 +108,9 @@ class Back(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--to", "target", metavar="PATH", help="Where to put the vault; by default in the place of yours.")
+@click.option("--to", "target", metavar="PATH", help="Where to put the vault; by default the place of your own vault.")
 @click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Also restore the keys from this file.")
-@click.option("--move-away", is_flag=True, help="Rename a vault that is in the way, instead of refusing.")
+@click.option("--move-away", is_flag=True, help="Rename a vault that already stands there, instead of refusing.")
 @archive_options.passphrase_option
 @owner_options
 @pass_run
@@ -122,10 +122,10 @@ def restore(
     Nothing is deleted or overwritten: a vault at the target path must be moved away first. Before that, stop every
     process that uses it.
 
-    Everything goes back to the time of the backup. Lines, actors and caps that were forgotten, erased or revoked since
-    come back: repeat those commands. Lines that were put since are lost. The log looks rolled back until you run
-    `strongroom audit accept-restore`, which is recorded. A backup that was made before `rotate root` opens only with
-    the keys of that time (--keys).
+    Everything goes back to the time of the backup. Lines that were forgotten since, actors that were erased since and
+    caps that were revoked since come back: repeat those commands. Lines that were put since are lost. The log looks
+    rolled back until you run `strongroom audit accept-restore`, which is recorded. A backup that was made before
+    `rotate root` opens only with the keys of that time (--keys).
     """
     place = target or run.settings.vault
     _check_file(place, "restore it to a path with --to, then move it to the bucket with `strongroom migrate`")
@@ -290,7 +290,7 @@ def _of_root(run: Run, rotated: Rotated) -> Iterator[str]:
 
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @owner_options
 @pass_run
 def rotate_issuer(run: Run, yes: bool) -> None:
@@ -315,7 +315,7 @@ def rotate_issuer(run: Run, yes: bool) -> None:
 def rotate_actor(run: Run, actor: str) -> None:
     """Give ACTOR a new key, and each of its namespaces a new key for future lines.
 
-    Existing lines stay readable with the keys they were encrypted with. Caps and agents are not affected.
+    Existing lines stay readable with their earlier keys. Caps and agents are not affected.
     """
     run.vault().rotate_actor(actor)
     run.answer({"rotated": "actor", "actor": actor}, f"{actor} has new keys; earlier lines stay readable.")

@@ -1,7 +1,7 @@
 """cap: mint, attenuate, renew, show, revoke and list.
 
-A token is written to stdout or into a file of mode 0600, and read from a file, the environment or stdin, never from
-an argument. With a given cap, `attenuate` and `show` need no vault; they verify nothing.
+A token is written to stdout or into a file of mode 0600, and read from a file, the environment or stdin, never from an
+argument. With a given cap, `attenuate` and `show` need no vault. They do not verify the cap.
 """
 
 from __future__ import annotations
@@ -46,10 +46,19 @@ class IssuedCap(msgspec.Struct, frozen=True):
         "strongroom cap mint --class admin --scope team/ --ops mint,revoke --namespaces work --ttl 30d --out admin.cap",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; by default {owner_cap.ACTOR}.")
-@click.option("--scope", metavar="PREFIX/", help="All actors below a prefix; opens no memory until narrowed to one.")
 @click.option(
-    "--ops", type=NAMES, required=True, help="Allowed operations, as put,get,renew; for admin: mint,revoke,audit."
+    "--for", "actor", metavar="ACTOR", help=f"The actor whose memory the cap opens; by default {owner_cap.ACTOR}."
+)
+@click.option(
+    "--scope",
+    metavar="PREFIX/",
+    help="Cover all actors below a prefix; the cap opens no memory until it is narrowed to one.",
+)
+@click.option(
+    "--ops",
+    type=NAMES,
+    required=True,
+    help="Allowed operations, such as put,get,renew; for the class admin mint,revoke,audit.",
 )
 @click.option("--namespaces", type=NAMES, required=True, help="Allowed namespaces, such as work,travel.")
 @click.option(
@@ -57,7 +66,7 @@ class IssuedCap(msgspec.Struct, frozen=True):
     type=DURATION,
     default=f"{TTL_DEFAULT // 86_400}d",
     show_default=True,
-    help="How long it lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.",
+    help="How long the cap lasts: 90s, 15m, 2h, 30d or 4w; at most 400d.",
 )
 @click.option(
     "--class",
@@ -65,13 +74,13 @@ class IssuedCap(msgspec.Struct, frozen=True):
     type=click.Choice([name.value for name in DataClass]),
     default="memory",
     show_default=True,
-    help="Which kind of data it is for.",
+    help="The class of data that the cap is for.",
 )
-@click.option("--session", metavar="NAME", help="Only for this conversation.")
-@click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
-@click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
-@click.option("--label", metavar="TEXT", help="A name to recognise it by, in lists and in the log.")
-@click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
+@click.option("--session", metavar="NAME", help="Limit the cap to this conversation.")
+@click.option("--max-k", type=click.IntRange(1), help="The largest number of lines that a get may return.")
+@click.option("--max-depth", type=click.IntRange(0), help="How many times the cap may be narrowed further.")
+@click.option("--label", metavar="TEXT", help="A name for the cap, shown in lists and in the log.")
+@click.option("--no-delegate", is_flag=True, help="Forbid narrowing the cap further.")
 @click.option("--out", metavar="FILE", help="Write the cap into a new file of mode 0600; by default to stdout.")
 @owner_options
 @pass_run
@@ -93,7 +102,8 @@ def mint(
     """Mint a cap. The log records the cap before it is printed.
 
     A cap with the operation renew can be renewed by its holder until it is revoked. A cap of the class admin opens no
-    memory: it mints and revokes caps through a server, for the actors and namespaces that it covers, and reads the log.
+    memory. With it, a holder mints and revokes caps through a server, for the actors and namespaces that it covers, and
+    reads the log.
 
     This command needs the vault's keys; holders of an admin cap mint over HTTP, with POST /v1/caps/mint.
     """
@@ -121,15 +131,15 @@ def mint(
     ],
 )
 @click.option("--for", "actor", metavar="ACTOR", help="Narrow a cap that covers a scope to this one actor.")
-@click.option("--scope", metavar="PREFIX/", help="A narrower prefix of actors.")
+@click.option("--scope", metavar="PREFIX/", help="Narrow the scope to actors below this longer prefix.")
 @click.option("--ops", type=NAMES, help="Allow only these operations.")
 @click.option("--namespaces", type=NAMES, help="Allow only these namespaces.")
-@click.option("--ttl", type=DURATION, help="Only for this long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
-@click.option("--session", metavar="NAME", help="Only for this conversation.")
-@click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
-@click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
-@click.option("--label", metavar="TEXT", help="A name to recognise it by, in lists and in the log.")
-@click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
+@click.option("--ttl", type=DURATION, help="Limit the lifetime to this time: 90s, 15m, 2h, 30d or 4w; at most 400d.")
+@click.option("--session", metavar="NAME", help="Limit the cap to this conversation.")
+@click.option("--max-k", type=click.IntRange(1), help="The largest number of lines that a get may return.")
+@click.option("--max-depth", type=click.IntRange(0), help="How many times the cap may be narrowed further.")
+@click.option("--label", metavar="TEXT", help="A name for the cap, shown in lists and in the log.")
+@click.option("--no-delegate", is_flag=True, help="Forbid narrowing the cap further.")
 @click.option("--out", metavar="FILE", help="Write the cap into a new file of mode 0600; by default to stdout.")
 @cap_options
 @pass_run
@@ -206,7 +216,7 @@ def renew(run: Run, out: str | None) -> None:
     if run.given is None:
         raise CapMissing(
             "no cap was given to renew",
-            hint="name its file with --cap-file; your own cap is renewed automatically",
+            hint="name the cap's file with --cap-file; your own cap is renewed automatically",
         )
     token = run.memory().renew()
     if out is None and remote_memory.keep(run, token):
@@ -228,7 +238,7 @@ def renew(run: Run, out: str | None) -> None:
 def show(run: Run) -> None:
     """Show the claims of the given cap, or of your own cap.
 
-    Nothing is verified: only using the cap shows whether the vault accepts it.
+    The cap is not verified. Only its use shows whether the vault accepts it.
     """
     shown = said_by(run.token())
     run.answer(shown, cap_lines(shown))
@@ -293,7 +303,7 @@ def _whole_link(run: Run, link: str) -> str:
     if len(found) != 1:
         raise InvalidRequest(
             f"{len(found) or 'no'} minted caps have a link that starts with {link}",
-            hint="`strongroom cap list --all` shows them all",
+            hint="`strongroom cap list --all` shows all minted caps",
         )
     return found[0]
 
@@ -305,8 +315,10 @@ def _whole_link(run: Run, link: str) -> str:
         "strongroom cap list --all --json",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help="Only caps for this actor.")
-@click.option("--all", "everything", is_flag=True, help="Also expired and void caps, with since when and why.")
+@click.option("--for", "actor", metavar="ACTOR", help="List only caps for this actor.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also list expired and void caps, with the time and the reason."
+)
 @owner_options
 @pass_run
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
@@ -327,7 +339,7 @@ def _check_free(out: str | None) -> None:
     if out is None or out == "-":
         return
     if os.path.lexists(out):
-        raise InvalidRequest(f"{out} already exists", hint="name another file")
+        raise InvalidRequest(f"the file {out} already exists", hint="name another file")
     if not os.access(Path(out).parent, os.W_OK):
         raise InvalidRequest(
             f"no file can be written in {Path(out).parent}", hint="name a file in a directory that you can write to"

@@ -15,7 +15,7 @@ from strongroom.vault import owner_cap
 
 
 class ShownCap(msgspec.Struct, frozen=True):
-    """The claims of a cap, without its signature and its key. Nobody can use the cap with these."""
+    """The claims of a cap, without its signature and its key. The claims alone cannot be used as a cap."""
 
     actor: str | None
     actor_scope: str | None
@@ -36,7 +36,7 @@ class ShownCap(msgspec.Struct, frozen=True):
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """The record of a cap minted by this vault. Caps narrowed from it are not on record."""
+    """The record of a cap minted by this vault. The vault has no record of caps that were narrowed from this cap."""
 
     link: str
     actor: str

@@ -36,7 +36,7 @@ TRIP = "trip to Chengdu, May 25-29"
 ALLERGY = "allergic to peanuts"
 QUESTION = "where am I going this weekend?"
 NOW = datetime(2027, 5, 24, 9, tzinfo=UTC)
-"""The Monday of the week in which the trip begins."""
+"""The time of the demonstration: the Monday of the week in which the trip begins."""
 _SAID, _SAID_LATER = "2027-03-25", "2027-05-03"
 _ORDINARY = (
     "I was going to paint the fence last weekend, but my sister needed me at the lake.",
@@ -47,7 +47,7 @@ _ORDINARY = (
     "I am not going to sort the bookshelf on yet another weekend.",
 )
 _PIECE = 32
-"""Length in bytes of the pieces that a search looks for. One piece of an encrypted line in a file proves that it is
+"""Length in bytes of the pieces that a search looks for. If a file has one piece of an encrypted line, the line is
 there.
 """
 _ITS_END = "the step to finish"
@@ -276,14 +276,16 @@ STEPS = (
 
 @command(examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep"])
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
-@click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and print where.")
+@click.option(
+    "--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and print where they are."
+)
 @pass_run
 def demo(run: Run, as_json: bool, keep: bool) -> None:
     """Show recall, denials, tampering that is found, and forgetting.
 
-    It runs in new processes and a temporary directory, and touches no vault, key or setting of yours. A step that fails
-    shows the expected and the actual result. The exit code is 0 if all steps are ok, and otherwise 1. In a checkout,
-    `make demo` shows the rest: a server, MCP, a fleet on S3, hosted providers and Hermes.
+    The demonstration runs in new processes and a temporary directory, and touches no vault, key or setting of yours. A
+    step that fails shows the expected and the actual result. The exit code is 0 if all steps are ok, and otherwise 1.
+    In a checkout, `make demo` shows the rest: a server, MCP, a fleet on S3, hosted providers and Hermes.
     """
     run.json = run.json or as_json
     with temporary_directory(keep=keep) as scratch:

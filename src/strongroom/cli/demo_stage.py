@@ -137,7 +137,7 @@ def answered(done: Done) -> Any:
 
 
 def refused(reason: str, *attempts: Done) -> None:
-    """Check that every attempt failed with this reason and its exit code, and answered nothing."""
+    """Check that every attempt failed with this reason and its exit code, and printed no answer."""
     code = BY_FAMILY[BY_REASON[reason].family]
     for done in attempts:
         expect(f"exit {code}, {reason}", (code, reason, ""), (done.code, done.reason, done.out))

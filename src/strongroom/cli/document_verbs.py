@@ -16,7 +16,10 @@ from strongroom.model import Document, DocumentInfo, document_key
 document = Group("document", help="Read, write, list, rename and delete documents: named texts with a history.")
 
 _namespace = click.option(
-    "-n", "--namespace", type=NAMESPACE, help="Its namespace; may be left out if the cap covers only one."
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    help="The namespace of the document; may be left out if the cap covers only one.",
 )
 
 
@@ -32,9 +35,9 @@ _namespace = click.option(
 @_namespace
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--version", metavar="VERSION", help="Write only if the document is still at this version.")
-@click.option("--overwrite", is_flag=True, help="Write over whatever version there is.")
+@click.option("--overwrite", is_flag=True, help="Replace the present version, even if it is unknown.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
-@click.option("--expires", type=MOMENT, help="From when on there is no such document.")
+@click.option("--expires", type=MOMENT, help="When the document expires.")
 @memory_options
 @pass_run
 def write(
@@ -66,7 +69,7 @@ def write(
 
 
 def _version(run: Run, name: str, namespace: str | None) -> str:
-    """The version of the document now. Empty if there is no document. Needs a cap that allows list."""
+    """The present version of a document. Empty if there is no document. The cap must allow list."""
     names = None if namespace is None else [namespace]
     # The key itself comes first among all keys that begin with it.
     found = run.ask(lambda memory: memory.documents(document_key(name), namespaces=names, limit=1)).documents
@@ -128,9 +131,16 @@ def _name(one: Document) -> str:
     ],
 )
 @click.argument("prefix", required=False, default="")
-@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
-@click.option("--limit", type=int, default=100, show_default=True, help="How many, at most 1000.")
-@click.option("--after", metavar="CURSOR", help="The next page: the `next` of the page before.")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="List only documents in this namespace; may be repeated.",
+)
+@click.option("--limit", type=int, default=100, show_default=True, help="How many documents to list, at most 1000.")
+@click.option("--after", metavar="CURSOR", help="Show the next page: give the `next` of the page before.")
 @memory_options
 @pass_run
 def list_documents(run: Run, prefix: str, namespaces: tuple[str, ...], limit: int, after: str | None) -> None:
@@ -170,7 +180,7 @@ def rename(run: Run, name: str, new_name: str, namespace: str | None, version: s
 @click.argument("name", metavar="KEY")
 @_namespace
 @click.option("--version", metavar="VERSION", help="Delete only if the document is still at this version.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @memory_options
 @pass_run
 def delete(run: Run, name: str, namespace: str | None, version: str | None, yes: bool) -> None:

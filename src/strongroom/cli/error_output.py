@@ -51,7 +51,7 @@ class ErrorDocument(msgspec.Struct, frozen=True):
 
 
 class CommandFailure(click.ClickException):
-    """Raised by a command that has given its answer already and must end with a failing exit code."""
+    """Raised by a command that has already printed its answer and must end with a failing exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__("")

@@ -34,10 +34,12 @@ from strongroom.vault import owner_cap
     multiple=True,
     help="Only lines in this namespace; may be repeated.",
 )
-@click.option("--session", metavar="NAME", help="Lines of this conversation.")
-@click.option("--link", metavar="LINK", help="Lines written with the cap that has this link, or one narrowed from it.")
+@click.option("--session", metavar="NAME", help="Only lines of this conversation.")
+@click.option(
+    "--link", metavar="LINK", help="Only lines written with the cap of this link, or with a cap narrowed from it."
+)
 @filter_options
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @memory_options
 @pass_run
 def forget(
@@ -118,7 +120,7 @@ def _scrubber(run: Run) -> str:
 
 
 class Destroyed(msgspec.Struct, frozen=True):
-    """The answer of erase. `pending`: a file of the vault may still hold the destroyed keys."""
+    """The answer of erase. `pending` is true if a file of the vault may still hold the destroyed keys."""
 
     actor: str
     namespaces: tuple[str, ...]
@@ -135,9 +137,11 @@ class Destroyed(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
-@click.option("--everything", is_flag=True, help="Erase the whole memory and its keys, and void its caps.")
+@click.option(
+    "--everything", is_flag=True, help="Erase the actor's whole memory and its keys, and void the actor's caps."
+)
 @click.option("--rotate-root", is_flag=True, help="Also replace the root key, which opens earlier copies of the vault.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @memory_options
 @pass_run
 def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: bool, yes: bool) -> None:

@@ -52,7 +52,7 @@ def _ignored(_reason: str) -> Verdict:
 
 def _options(command: F) -> F:
     as_json = click.option("--json", is_flag=True, expose_value=False, help="No effect: the answer is always JSON.")
-    return click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")(as_json(command))
+    return click.option("--home", metavar="DIR", help="The home directory of Hermes (HERMES_HOME).")(as_json(command))
 
 
 @hook.command(
@@ -100,7 +100,7 @@ def audit(home: str | None) -> None:
 def memory_inject(home: str | None) -> None:
     """Before a turn (pre_llm_call): give the model the lines that fit the user's message.
 
-    Use it only without the memory provider: with both, the model would get every line twice.
+    Use this hook only without the memory provider: with both, the model would get every line twice.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
@@ -112,8 +112,8 @@ def memory_inject(home: str | None) -> None:
 
 
 def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> None:
-    """Do the work of a hook within the limit, and print the verdict. If there is no verdict in time, `failed` gives
-    one.
+    """Do the work of a hook within the limit, and print the verdict. If there is no verdict in time, `failed` gives the
+    verdict.
     """
     until = time.monotonic() + LIMIT
     found: list[Verdict] = []

@@ -43,7 +43,7 @@ class Made(msgspec.Struct, frozen=True):
     type=NAMES,
     default=",".join(DEFAULT_NAMESPACES),
     show_default=True,
-    help="Its namespaces, most sensitive first.",
+    help="The vault's namespaces, most sensitive first.",
 )
 @click.option("--passphrase", is_flag=True, help="Encrypt the keys with a passphrase of at least 8 characters.")
 @owner_options
@@ -103,7 +103,11 @@ def list_namespaces(run: Run) -> None:
 
 @namespaces.command("add", examples=["strongroom namespaces add health --before family"])
 @click.argument("name")
-@click.option("--before", metavar="NAME", help="Rank it as more sensitive than this one; by default it is the least.")
+@click.option(
+    "--before",
+    metavar="NAME",
+    help="Rank the new namespace as more sensitive than this one; by default it is the least sensitive.",
+)
 @owner_options
 @pass_run
 def add_namespace(run: Run, name: str, before: str | None) -> None:

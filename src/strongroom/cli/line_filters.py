@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The conditions on lines that the options give. An empty field does not filter."""
+    """The conditions on lines that the options give. An empty field sets no condition."""
 
     kind: str | None = None
     author: str | None = None
@@ -31,19 +31,25 @@ class Filters:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The arguments that the methods get, list and forget of a memory have in common."""
+        """The conditions as arguments for the methods get, list and forget of a memory."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 _OPTIONS = (
     click.option("--kind", type=click.Choice([kind.value for kind in Kind]), help="Only lines of this kind."),
     click.option("--author", metavar="NAME", help="Only lines by this author."),
-    click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only lines with this tag; repeated: with all."),
+    click.option(
+        "--tag",
+        "tags",
+        metavar="TAG",
+        multiple=True,
+        help="Only lines with this tag; if repeated, with all of the tags.",
+    ),
     click.option(
         "--meta",
         type=META,
         multiple=True,
-        help="Only lines whose meta has KEY with this value; may be repeated. A value that is no JSON is a text.",
+        help="Only lines whose meta has KEY with this value; may be repeated. A value that is not JSON counts as text.",
     ),
     click.option("--turn", metavar="NAME", help="Only lines of this turn."),
     click.option("--since", type=MOMENT, help="Only lines from this moment on."),

@@ -22,7 +22,7 @@ class LineOrigin(msgspec.Struct, frozen=True):
 
 
 class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A recalled line. A member with a default is present only if the line has it."""
+    """A recalled line. A member that has a default value is present only if the line has it."""
 
     id: str
     namespace: str
@@ -42,7 +42,7 @@ class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A listed line. It has its text only in a listing with texts. A member with a default is present only if set."""
+    """A listed line. Its text is there only in a listing with texts, a member with a default only if it is set."""
 
     id: str
     namespace: str

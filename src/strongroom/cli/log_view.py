@@ -89,7 +89,7 @@ class Filter:
         """
         unknown = sorted(set(ops) - OPS)
         if unknown:
-            raise InvalidRequest(f"unknown operation {unknown[0]}", hint=f"use one of {', '.join(sorted(OPS))}")
+            raise InvalidRequest(f"the operation {unknown[0]} is unknown", hint=f"use one of {', '.join(sorted(OPS))}")
         return cls(
             ops=frozenset(ops),
             denied=denied,
@@ -115,7 +115,7 @@ def _tag(vault: Vault, actor: str) -> str:
             return tag
     raise LineNotFound(
         "the vault has no keys for this actor, so its entries cannot be found",
-        hint="check the spelling; otherwise nothing was ever stored for it, or it was erased",
+        hint="check the spelling of the actor; if it is right, nothing was ever stored for it, or it was erased",
     )
 
 

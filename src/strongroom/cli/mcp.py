@@ -1,6 +1,7 @@
 """mcp: serve memory to one MCP client, which starts this process. stdout belongs to the protocol.
 
-The agent can do what its cap allows. Without a cap nothing is served; the owner's own cap is used only with --as-owner.
+The agent can do everything that its cap allows. Without a cap nothing is served; the owner's own cap is used only with
+--as-owner.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work
 def mcp(run: Run, as_owner: bool) -> None:
     """Serve memory to an MCP client such as Claude Code, Codex or Cursor, which starts this command itself.
 
-    The agent may do what its cap allows: mint one for it with `strongroom cap mint --out FILE`. With --url the vault is
-    behind a server, and this process never holds its keys. The process ends when the client closes stdin.
+    The agent may do everything that its cap allows. Mint a cap for the agent with `strongroom cap mint --out FILE`.
+    With --url the vault is behind a server, and this process never holds its keys. The process ends when the client
+    closes stdin.
     """
     installed_extras.require("mcp")
     from strongroom.server.mcp import run_stdio
@@ -45,7 +47,8 @@ def mcp(run: Run, as_owner: bool) -> None:
     _check_stdin(run)
     if run.given is None and not as_owner:
         raise CapMissing(
-            "an agent needs a cap of its own, and none was given", hint=f"mint one and name it with --cap-file: {_MINT}"
+            "an agent needs a cap of its own, and none was given",
+            hint=f"mint a cap and name its file with --cap-file: {_MINT}",
         )
     if run.given is not None and as_owner:
         raise click.UsageError("--as-owner uses your own cap, but another one was given: use one of the two")

@@ -25,7 +25,9 @@ from strongroom.vault.migrate.move import migrate as move
 )
 @click.argument("source")
 @click.argument("target")
-@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries.")
+@click.option(
+    "--archive", type=click.Path(path_type=Path), metavar="DIR", help="The directory with archived entries of the log."
+)
 @owner_options
 @pass_run
 def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:

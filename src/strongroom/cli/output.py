@@ -74,7 +74,9 @@ def one_line(text: str) -> str:
 
 
 def encode_json(document: object) -> str:
-    """Encode an answer as one JSON document. Invisible characters are escaped, so that it is harmless on a terminal."""
+    """Encode an answer as one JSON document. Invisible characters are escaped, so that the document is harmless on a
+    terminal.
+    """
     return _SUSPECT.sub(_escaped, msgspec.json.encode(document).decode())
 
 
@@ -122,7 +124,7 @@ def moment(seconds: int) -> datetime:
 
 
 def in_words(seconds: float) -> str:
-    """Seconds from now in words: `in 2 hours`, `3 days ago`."""
+    """A number of seconds from now, in words: `in 2 hours`, `3 days ago`."""
     size = abs(round(seconds))
     name, unit = next((unit for unit in _UNITS if size >= unit[1]), _UNITS[-1])
     count = max(round(size / unit), 1)

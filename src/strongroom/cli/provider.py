@@ -25,7 +25,9 @@ from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.model import pluralize
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
-_HOME = click.option("--home", metavar="DIR", help="The runtime's home; by default HERMES_HOME, or .hermes in yours.")
+_HOME = click.option(
+    "--home", metavar="DIR", help="The runtime's home; by default HERMES_HOME, or .hermes in your home directory."
+)
 
 
 class ProviderRow(msgspec.Struct, frozen=True):
@@ -56,7 +58,9 @@ def provider() -> None:
 
 @provider.command("list", examples=["strongroom provider list", "strongroom provider list --look-only --json"])
 @_HOME
-@click.option("--look-only", is_flag=True, help="Run no provider code; whether one is available stays unknown.")
+@click.option(
+    "--look-only", is_flag=True, help="Run no code of providers, without finding out whether they are available."
+)
 @common_options
 @pass_run
 def list_providers(run: Run, home: str | None, look_only: bool) -> None:
@@ -117,7 +121,7 @@ def set_up(run: Run, name: str, home: str | None) -> None:
     "pairs",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Set an environment variable for the provider; NAME alone passes yours on.",
+    help="Set an environment variable for the provider; NAME alone passes on your value.",
 )
 @click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="Copy FILE to PLACE in the provider's home.")
 @click.option(
@@ -180,7 +184,9 @@ def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None],
 
 
 class Terminal:
-    """Asks a provider's questions on the terminal. The questions are shown as data, because the provider wrote them."""
+    """Asks the questions of a provider's set-up on the terminal. The questions are shown as data, because the provider
+    wrote them.
+    """
 
     def ask(self, text: str, default: str) -> str:
         return str(click.prompt(output.escape_invisible(text), default=default, show_default=bool(default), err=True))
@@ -263,7 +269,7 @@ def _made(keep: str | None) -> Path | None:
     place = Path(keep).resolve()
     place.mkdir(parents=True, exist_ok=True)
     if any(place.iterdir()):
-        raise InvalidRequest(f"{keep} is not empty", hint="name a new directory")
+        raise InvalidRequest(f"the directory {keep} is not empty", hint="name a new directory")
     return place
 
 

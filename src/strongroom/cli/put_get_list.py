@@ -44,28 +44,37 @@ class PutResult(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("text", nargs=-1)
-@click.option("-n", "--namespace", type=NAMESPACE, help="The namespace to put it into.")
-@click.option("--session", metavar="NAME", help="The conversation it belongs to.")
-@click.option("--author", metavar="NAME", default="", help="Who said it.")
+@click.option("-n", "--namespace", type=NAMESPACE, help="The namespace for the line.")
+@click.option("--session", metavar="NAME", help="The conversation that the line belongs to.")
+@click.option("--author", metavar="NAME", default="", help="The person or agent who said the text.")
 @click.option(
     "--kind",
     type=click.Choice([kind.value for kind in Kind if kind != Kind.DOCUMENT]),
     default="note",
     show_default=True,
-    help="What it is.",
+    help="The kind of line.",
 )
-@click.option("--time", type=DAY, help="When it happened; by default now. A date alone means noon of that day.")
-@click.option("--id", "line_id", metavar="ULID", help="Its id. A line that is put again with the same id is kept once.")
+@click.option(
+    "--time",
+    type=DAY,
+    help="When the event or statement happened; by default now. A date alone means noon of that day.",
+)
+@click.option(
+    "--id",
+    "line_id",
+    metavar="ULID",
+    help="The id of the line. A line that is put again with the same id is kept once.",
+)
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag to filter by; may be repeated.")
 @click.option(
     "--meta",
     type=META,
     multiple=True,
-    help="A member of its meta, to filter by; may be repeated. VALUE is JSON, or else a text: n=7 is a number, "
+    help="A member of the line's meta, to filter by; may be repeated. VALUE is JSON, or else a text: n=7 is a number, "
     "n='\"7\"' a text.",
 )
-@click.option("--expires", type=EXPIRY, help="When it ends: a time, or a duration from now such as 30d.")
-@click.option("--turn", metavar="NAME", default="", help="The turn of the conversation it belongs to.")
+@click.option("--expires", type=EXPIRY, help="When the line expires: a time, or a duration from now such as 30d.")
+@click.option("--turn", metavar="NAME", default="", help="The turn of the conversation that the line belongs to.")
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--lines", is_flag=True, help="Put every line of the file or of stdin as a line of its own.")
 @memory_options
@@ -89,11 +98,12 @@ def put(
     """Remember TEXT, or the text on stdin.
 
     Without --namespace, the line goes into the only namespace that the cap covers. If the cap covers several, the
-    routing rules choose one. A line whose --id was forgotten before is not kept, and the exit code is 5.
+    routing rules choose one. If the line with this --id was forgotten before, the text is not kept and the exit code is
+    5.
     """
     texts = _texts(run, text, file, lines)
     if line_id is not None and len(texts) > 1:
-        raise click.UsageError("--id is for one line, but there are several")
+        raise click.UsageError("--id is for one line, but several lines are given")
     new = NewLine(
         text="",
         namespace=namespace,
@@ -125,7 +135,7 @@ def _texts(run: Run, words: Sequence[str], file: str | None, lines: bool) -> lis
     text = run.text_of("-" if file is None else file, "text").replace("\r\n", "\n")
     found = [line for line in text.split("\n") if line.strip()] if lines else [text.removesuffix("\n")]
     if not any(one.strip() for one in found):
-        raise InvalidRequest("the text is empty", hint='give one, as in: strongroom put "Trip to Chengdu"')
+        raise InvalidRequest("the text is empty", hint='give a text, as in: strongroom put "Trip to Chengdu"')
     return found
 
 
@@ -207,11 +217,16 @@ def _kept_in_short(kept: Sequence[PutResult]) -> Iterator[str]:
 @click.argument("query", nargs=-1)
 @click.option("-k", type=int, help="How many lines at most: by default 5, never more than 20.")
 @click.option(
-    "-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Search only here; may be repeated."
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="Search only this namespace; may be repeated.",
 )
-@click.option("--session", metavar="NAME", help="The conversation that asks.")
+@click.option("--session", metavar="NAME", help="The conversation in which the question is asked.")
 @click.option("--now", type=DAY, help="The time that `tomorrow` counts from; by default now. A date alone means noon.")
-@click.option("--id", "ids", multiple=True, metavar="ULID", help="Get exactly this line; may be repeated.")
+@click.option("--id", "ids", multiple=True, metavar="ULID", help="Get the line with this id; may be repeated.")
 @click.option("--from-session", metavar="NAME", help="Only lines of this conversation.")
 @filter_options
 @memory_options
@@ -278,15 +293,22 @@ def _about(line: Hit | LineInfo) -> str:
         "strongroom list --text --tag trip",
     ],
 )
-@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
-@click.option("--session", metavar="NAME", help="Only this conversation.")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="List only lines in this namespace; may be repeated.",
+)
+@click.option("--session", metavar="NAME", help="List only lines of this conversation.")
 @filter_options
 @click.option(
-    "--text", "texts", is_flag=True, help="With their texts: the lines count as read, and the log names them."
+    "--text", "texts", is_flag=True, help="Show the texts too: the lines count as read, and the log names them."
 )
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many lines at most.")
-@click.option("--all", "everything", is_flag=True, help="All lines, however many.")
-@click.option("--after", metavar="NEXT", help="Continue after an earlier page: the `next` that it returned.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many lines to list at most.")
+@click.option("--all", "everything", is_flag=True, help="List all lines, however many there are.")
+@click.option("--after", metavar="NEXT", help="Continue after an earlier page: give the `next` of that page.")
 @memory_options
 @pass_run
 def list_lines(

@@ -25,7 +25,7 @@ _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls
 
 
 class ShellTransport:
-    """A transport whose errors name options instead of Python arguments."""
+    """A transport to a server. Its errors name options instead of Python arguments."""
 
     def __init__(self, door: Transport) -> None:
         self._door = door
@@ -104,7 +104,7 @@ def _kept_in(run: Run) -> Path | None:
 
 
 def _regular(path: Path) -> Path | None:
-    """The regular file to which a path leads. Symbolic links are followed, so that they stay and only the file is
+    """The regular file to which a path leads. A symbolic link is followed, so that the link stays when the file is
     replaced.
     """
     with suppress(OSError):

@@ -26,7 +26,7 @@ from strongroom.model import Receipt
 @memory_options
 @pass_run
 def replace(run: Run, line: str, text: str, namespace: str | None, forget: bool) -> None:
-    """Correct a line: put a new one in its place.
+    """Correct a line: put a new line in its place.
 
     The old line is not recalled any more; `strongroom history` shows it. The new line keeps the other fields of the old
     line, apart from its time. If TEXT is -, it is read from stdin.

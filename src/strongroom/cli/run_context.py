@@ -44,7 +44,7 @@ T = TypeVar("T")
 _ABOUT_A_VAULT = re.compile(
     "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate|upgrade)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
-"""Matches a command in a hint that works on a vault and does not name the vault with an option."""
+"""Finds commands in a hint that work on a vault and do not name the vault with an option."""
 
 
 class Declined(click.ClickException):
@@ -52,7 +52,7 @@ class Declined(click.ClickException):
 
 
 class Run:
-    """One run of the command line."""
+    """The state of one run of the command line."""
 
     def __init__(self) -> None:
         self.json = False
@@ -214,7 +214,7 @@ class Run:
     # What comes in.
 
     def stdin(self, what: str) -> str:
-        """Read all of stdin as text. Raises a usage error if it was read for something else before."""
+        """Read all of stdin as text. Raises a usage error if stdin was already read for another purpose."""
         if self._stdin_for:
             raise click.UsageError(f"stdin cannot hold both the {self._stdin_for} and the {what}")
         self._stdin_for = what
@@ -286,10 +286,16 @@ def common_options(command: F) -> F:
     for option in (
         _option("--json", "json", is_flag=True, help="Answer with one JSON document."),
         _option(
-            "--passphrase-file", "passphrase_file", metavar="FILE", help="The keys' passphrase, in a file; - is stdin."
+            "--passphrase-file",
+            "passphrase_file",
+            metavar="FILE",
+            help="A file with the passphrase of the keys; - is stdin.",
         ),
         _option(
-            "--vault", "place", metavar="PATH", help="Which vault: a path or s3://bucket/prefix (STRONGROOM_VAULT)."
+            "--vault",
+            "place",
+            metavar="PATH",
+            help="The vault to use: a path or s3://bucket/prefix (STRONGROOM_VAULT).",
         ),
     ):
         command = option(command)
@@ -298,12 +304,16 @@ def common_options(command: F) -> F:
 
 def store_option(command: F) -> F:
     """Add the option `--store` to a command: another name of `--vault`, for the bucket of a fleet."""
-    return _option("--store", "place", metavar="PATH", help="The same as --vault, such as s3://bucket/prefix.")(command)
+    return _option("--store", "place", metavar="PATH", help="Another name for --vault, such as s3://bucket/prefix.")(
+        command
+    )
 
 
 def cap_options(command: F) -> F:
     """Add the common options and `--cap-file` to a command."""
-    option = _option("--cap-file", "cap_file", metavar="FILE", help="Which cap (STRONGROOM_CAP_FILE); - is stdin.")
+    option = _option(
+        "--cap-file", "cap_file", metavar="FILE", help="A file with the cap to use (STRONGROOM_CAP_FILE); - is stdin."
+    )
     return common_options(option(command))
 
 
@@ -316,8 +326,18 @@ def memory_options(command: F) -> F:
             is_flag=True,
             help="Allow http:// to another machine, unencrypted (STRONGROOM_ALLOW_CLEARTEXT=1).",
         ),
-        _option("--ca-file", "ca_file", metavar="FILE", help="The CA of an https:// server (STRONGROOM_CA_FILE)."),
-        _option("--url", "url", metavar="URL", help="Ask a server instead of the vault (STRONGROOM_URL)."),
+        _option(
+            "--ca-file",
+            "ca_file",
+            metavar="FILE",
+            help="A file with the certificate authority of an https:// server (STRONGROOM_CA_FILE).",
+        ),
+        _option(
+            "--url",
+            "url",
+            metavar="URL",
+            help="Ask the server at this URL instead of opening the vault (STRONGROOM_URL).",
+        ),
     ):
         command = option(command)
     return cap_options(command)
@@ -358,7 +378,7 @@ def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
 
 
 def _by_http() -> str:
-    """The end of a hint for verbs without --url: how an admin cap can do this over HTTP."""
+    """The end of a hint for verbs without --url: how the holder of an admin cap can do the work over HTTP."""
     verb = click.get_current_context().command_path.partition(" cap ")[2]
     return f"; over HTTP, an admin cap can do it with POST /v1/caps/{verb}" if verb in ("mint", "revoke") else ""
 
@@ -366,7 +386,7 @@ def _by_http() -> str:
 def _token(text: str) -> Token:
     text = text.strip()
     if not text:
-        raise CapMissing("the cap is empty", hint="`strongroom cap mint --out FILE` makes one")
+        raise CapMissing("the cap is empty", hint="`strongroom cap mint --out FILE` makes a cap")
     return Token(text)
 
 
@@ -386,7 +406,7 @@ def _prompted(label: str, *, twice: bool = False) -> str:
     if not (sys.stdin.isatty() or sys.stderr.isatty()):
         raise KeyUnavailable(
             "the keys are locked with a passphrase, and there is no terminal to ask for it",
-            hint="name a file that holds it, with --passphrase-file or STRONGROOM_PASSPHRASE_FILE",
+            hint="name a file that holds the passphrase, with --passphrase-file or STRONGROOM_PASSPHRASE_FILE",
         )
     again = "Repeat the passphrase" if twice else False
     answer: str = click.prompt(label, hide_input=True, confirmation_prompt=again, err=True)

@@ -147,8 +147,8 @@ class _Work:
         "strongroom scrub hermes --profile all --all --json",
     ],
 )
-@click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")
-@click.option("--profile", metavar="NAME", help="A profile of Hermes; `all` is every one.")
+@click.option("--home", metavar="DIR", help="The home directory of Hermes (HERMES_HOME).")
+@click.option("--profile", metavar="NAME", help="A profile of Hermes; `all` means every profile.")
 @click.option("--all", "everything", is_flag=True, help="Remove all recalled text, without asking the vault.")
 @click.option(
     "--id", "ids", multiple=True, metavar="ID", help="Remove this line, without asking the vault; may be repeated."
@@ -163,7 +163,7 @@ def scrub_hermes(
 
     Hermes stores what it sends to a model, including recalled lines and tool results. Only recalled text is removed,
     not the conversation itself. The agent's own cap is used to ask which lines still exist. Backups, snapshots, logs
-    and exports are only listed: delete them yourself if they may hold forgotten text.
+    and exports are only listed: delete these files yourself if they may hold forgotten text.
     """
     if everything and ids:
         raise click.UsageError("--all and --id cannot be combined")

@@ -47,7 +47,9 @@ def _place_options(command: F) -> F:
             help="A proxy whose X-Forwarded-For is trusted; repeatable.",
         ),
         click.option(
-            "--plain-public", is_flag=True, help="Listen on a public address without TLS: a proxy in front does it."
+            "--plain-public",
+            is_flag=True,
+            help="Listen on a public address without TLS: a proxy in front of the server does the TLS.",
         ),
         click.option(
             "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The private key of --tls-cert, PEM."
@@ -56,11 +58,11 @@ def _place_options(command: F) -> F:
         click.option(
             "--socket-mode",
             type=click.Choice(["0600", "0660"]),
-            help="Who may connect to the socket: only you (0600, the default) or its group, too.",
+            help="Who may connect to the socket: only you (0600, the default), or also its group.",
         ),
         click.option("--socket", type=click.Path(path_type=Path), metavar="PATH", help="Listen on a unix socket."),
         click.option(
-            "--listen", type=LISTEN, help="Where to listen; by default 127.0.0.1:8765. Port 0 picks a free one."
+            "--listen", type=LISTEN, help="Where to listen; by default 127.0.0.1:8765. Port 0 picks a free port."
         ),
     ):
         command = option(command)
@@ -72,7 +74,9 @@ def _limit_options(command: F) -> F:
     for option in (
         click.option("--log-requests", is_flag=True, help="Log every request, not only refused ones."),
         click.option(
-            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; by default if its packages are installed."
+            "--mcp/--no-mcp",
+            default=None,
+            help="Serve MCP clients at /mcp; by default if the packages for MCP are installed.",
         ),
         click.option(
             "--stop-within", type=WITHIN, help="How long to let requests finish when stopping; by default 30s."

@@ -101,8 +101,7 @@ def edit(run: Run, namespace: str | None) -> None:
     """Edit the profile of NAMESPACE in $EDITOR. If somebody else writes the profile meanwhile, their text is not
     overwritten.
 
-    While the editor is open, the text is in a private file. The file is in memory if the system has a file system in
-    memory.
+    While the editor is open, the text is in a private file. The file is in memory, if the system allows that.
     """
     found = run.ask(lambda memory: memory.profile(namespace))
     new = _edited(found)
@@ -132,7 +131,7 @@ def _edited(found: Profile) -> str:
 
 @contextmanager
 def _private_file(name: str) -> Iterator[Path]:
-    """A path in a private temporary directory. The directory is in memory if the system has a file system in memory."""
+    """A path in a private temporary directory. The directory is in memory, if the system allows that."""
     places = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]  # noqa: S108 - a directory of mode 0700 is made in it
     memory = next((place for place in places if place and os.access(place, os.W_OK)), None)
     with tempfile.TemporaryDirectory(dir=memory, prefix="strongroom-") as directory:

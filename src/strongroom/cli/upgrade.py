@@ -1,4 +1,6 @@
-"""upgrade: raise the format of a vault, which older programs then refuse. It needs the keys and opens no line."""
+"""upgrade: raise the format of a vault. Older programs then refuse the vault. The verb needs the keys and opens no
+line.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Upgraded(msgspec.Struct, frozen=True):
         "strongroom upgrade --store s3://bucket/team --yes --json",
     ]
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 @owner_options
 @pass_run

@@ -37,7 +37,7 @@ unwire = Group("unwire", help="Undo what `wire` set up in a runtime.")
 
 
 class Wired(msgspec.Struct, frozen=True):
-    """The result of wire or unwire. `drift`: --check-only found something that needs changing."""
+    """The result of wire or unwire. `drift` is true if --check-only found something that needs changing."""
 
     ok: bool
     changed: bool
@@ -50,9 +50,11 @@ class Wired(msgspec.Struct, frozen=True):
 
 def _home_options(command: Any) -> Any:
     for option in (
-        click.option("--profile", metavar="NAME", help="Which profile; `all` is every one."),
+        click.option("--profile", metavar="NAME", help="The profile of Hermes; `all` means every profile."),
         click.option(
-            "--home", metavar="DIR", help="Which home; by default HERMES_HOME, or .hermes in your home directory."
+            "--home",
+            metavar="DIR",
+            help="The home directory of Hermes; by default HERMES_HOME, or .hermes in your home directory.",
         ),
     ):
         command = option(command)
@@ -72,7 +74,9 @@ def _home_options(command: Any) -> Any:
 @click.option(
     "--me", multiple=True, metavar="PLATFORM:ID", help="An account of yours, such as telegram:123; repeatable."
 )
-@click.option("--namespaces", type=NAMES, default=(), help="Only these; by default all that the vault or the cap has.")
+@click.option(
+    "--namespaces", type=NAMES, default=(), help="Only these namespaces; by default all that the vault or the cap has."
+)
 @click.option("--tools", type=click.Choice([tool.value for tool in Tools]), help="Which memory tools the model gets.")
 @click.option("--no-masking", is_flag=True, help="Store passwords, keys and tokens as they were said, unmasked.")
 @click.option("--python", metavar="FILE", help="The Python that runs Hermes; by default the one that `hermes` starts.")

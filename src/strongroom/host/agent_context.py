@@ -36,7 +36,7 @@ class Reach(Enum):
     FULL = "full"
     """Built-in memory, and the external provider with a session of its own."""
     RECALL = "recall"
-    """Built-in memory, and the external provider for recall only: it is passed nothing to store."""
+    """Built-in memory, and the external provider for recall only: the provider is passed nothing to store."""
     BUILTIN = "builtin"
     """The built-in memory alone, for reading and writing."""
     NONE = "none"
@@ -59,4 +59,6 @@ def context_of(name: str) -> AgentContext:
     try:
         return AgentContext(name)
     except ValueError:
-        raise InvalidRequest(f"there is no agent context {name}", hint=f"one of {', '.join(AgentContext)}") from None
+        raise InvalidRequest(
+            f"there is no agent context {name}", hint=f"use one of {', '.join(AgentContext)}"
+        ) from None

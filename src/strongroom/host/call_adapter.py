@@ -1,8 +1,8 @@
 """Calls to providers with older signatures: a method gets the arguments that it accepts, and no others.
 
-The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, other methods keyword arguments.
-An older provider lacks these parameters. The signature is inspected, and not tried out with a call: a TypeError can
-come from inside the provider, which must not be called twice.
+The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, and other methods got keyword
+arguments. An older provider lacks these parameters. The signature is inspected, and not tried out with a call: a
+TypeError can come from inside the provider, which must not be called twice.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from strongroom.host.turn_journal.left_behind import Remains, find_left_behind
 from strongroom.host.turn_journal.record_format import Turn, unpack_messages
 
 _PATIENCE = 3
-"""How many agents a provider may hang on before the other agents wait for the next start. Each hang holds a thread."""
+"""How many agents may hang in a provider before the other agents wait for the next start. Each hang holds a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,9 @@ class Recovered:
 
     handed_over: int = 0
     left: int = 0
-    """How many turns stay in the journal: their provider is another one, is not available, or refused them."""
+    """How many turns stay in the journal: the host has another provider, or the provider is unavailable or refused
+    them.
+    """
     damaged: int = 0
     """How many journals have a part that cannot be read. A copy of each is kept under the name `*.damaged`."""
 

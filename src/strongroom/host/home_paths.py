@@ -37,10 +37,10 @@ def builtin(home: Path, session: AgentSession) -> Path:
 
 
 def unsaid(session: AgentSession) -> list[str]:
-    """The identity fields that a session must still set, so that its notes are determined.
+    """The identity fields that a session lacks. Without them, the directory of its built-in memory is not determined.
 
-    Empty for the owner at a terminal. Each field is part of the directory's name. Without it, an agent would get the
-    notes of another person or of the owner.
+    Empty for the owner at a terminal. Each field is part of the directory's name. Without a field, an agent would get
+    the notes of another person or of the owner.
     """
     people = any(getattr(session, name) for name in _PEOPLE)
     if session.platform == TERMINAL and not people and not any(getattr(session, name) for name in _CHATS):

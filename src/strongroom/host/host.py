@@ -103,7 +103,9 @@ class Host:
         `IdentityIncomplete`.
         """
         if not session.id:
-            raise InvalidRequest("a session needs an id", hint="any text that is this conversation's own")
+            raise InvalidRequest(
+                "a session needs an id", hint="pass any text that names this conversation and no other"
+            )
         session = replace(session, context=context_of(session.context))
         reach = DEFAULT_REACH[session.context] if reach is None else reach
         if session.context is not AgentContext.PRIMARY and reach in (Reach.RECALL, Reach.BUILTIN):
@@ -180,7 +182,7 @@ class Host:
         error = TimeoutError() if not made.done() or made.cancelled() else made.exception()
         provider = made.result() if error is None else None
         if provider is None:
-            _cannot_be_made(error or ProviderUnavailable("it returned nothing"))
+            _cannot_be_made(error or ProviderUnavailable("its factory returned nothing"))
             return None
         limit = self._shared.limits.initialize
         guarded = IsolatedProvider.named(provider, self._shared.asking, self._shared.home, limit)
@@ -207,7 +209,7 @@ def _check(home: Path, keys: Path, provider: object) -> None:
     if keys.is_relative_to(home):
         raise InvalidRequest(
             "the journal's key would be in the home, beside the journal that it encrypts",
-            hint="name another directory with keys=",
+            hint="name a directory outside of the home with keys=",
         )
 
 

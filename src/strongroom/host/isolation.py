@@ -34,7 +34,7 @@ FAILED = object()
 
 @contextmanager
 def isolate(note: Callable[[BaseException], None]) -> Iterator[None]:
-    """Pass any error raised inside to `note`, except KeyboardInterrupt."""
+    """Pass an error that is raised inside this context to `note`, except KeyboardInterrupt."""
     try:
         yield
     except KeyboardInterrupt:
@@ -186,7 +186,7 @@ class IsolatedProvider:
             answer = method(*places, **named)
         if inspect.isawaitable(answer):
             _discard(answer)
-            raise TypeError(f"{hook} is asynchronous; hooks are plain functions")
+            raise TypeError(f"the hook {hook} is asynchronous; hooks must be plain functions")
         return answer
 
     def _failed(self, hook: str, error: BaseException) -> None:

@@ -87,21 +87,25 @@ def _text(home: Path, name: str) -> str:
 
 
 def _not_text(name: str) -> InvalidRequest:
-    return InvalidRequest(f"{name} is not text in UTF-8", hint="save it in UTF-8 and try again")
+    return InvalidRequest(f"the file {name} is not UTF-8 text", hint="save the file in UTF-8 and try again")
 
 
 def _bytes(home: Path, name: str, limit: int) -> bytes:
     real = Path(os.path.realpath(home / name))
     if not real.is_relative_to(os.path.realpath(home)):
-        raise InvalidRequest(f"{name} leads out of the home directory", hint="put the file itself there, not a link")
+        raise InvalidRequest(
+            f"the link {name} leads out of the home directory", hint="put the file itself there, not a link"
+        )
     try:
         data = _content(real, limit)
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise InvalidRequest(f"{name} cannot be read: {error.strerror}", hint="correct or move the file") from None
+        raise InvalidRequest(
+            f"the file {name} cannot be read: {error.strerror}", hint="make it readable or move it away"
+        ) from None
     if data is None or len(data) > limit:
-        raise InvalidRequest(f"{name} is not a file of at most {limit} bytes", hint="shorten it or move it away")
+        raise InvalidRequest(f"{name} is not a file of at most {limit} bytes", hint="shorten the file or move it away")
     return data
 
 
@@ -130,7 +134,9 @@ def _marks(home: Path) -> list[str]:
     except ValueError:
         marks = None
     if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
-        raise InvalidRequest(f"{MARKER} is damaged", hint="remove it; the memory files are then imported again")
+        raise InvalidRequest(
+            f"the file {MARKER} is damaged", hint="remove it; then the memory files are imported again"
+        )
     return marks
 
 
@@ -142,6 +148,6 @@ def _remember(home: Path, marks: list[str], without: Collection[str] = ()) -> No
             write_file(home / MARKER, data.encode(), new=False)
     except OSError as error:
         raise StoreUnavailable(
-            f"{MARKER} cannot be written: {error.strerror}",
+            f"the file {MARKER} cannot be written: {error.strerror}",
             hint="the memory files were imported, but will be imported again next time",
         ) from None

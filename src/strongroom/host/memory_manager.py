@@ -63,7 +63,8 @@ class MemoryManager:
     def __init__(self, shared: Shared, session: AgentSession, reach: Reach, notes: Path | None = None) -> None:
         if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
             raise InvalidRequest(
-                f"an agent for {session.context} may not write to a provider", hint="give it Reach.RECALL, or less"
+                f"an agent for {session.context} may not write to a provider",
+                hint="give the agent Reach.RECALL, or less",
             )
         self.session = session
         self.reach = reach
@@ -103,8 +104,8 @@ class MemoryManager:
         return tuple(one.provider for one in self._all)
 
     def add(self, provider: MemoryProvider) -> None:
-        """Add the external provider. An agent has at most one, added before the session begins, and only if `reach`
-        allows it.
+        """Add the external provider. An agent has at most one. It is added before the session begins, and only if
+        `reach` allows it.
         """
         self.take(IsolatedProvider.named(provider, self._shared.asking, self._shared.home, self._limits.initialize))
 
@@ -118,7 +119,7 @@ class MemoryManager:
         if self._external is not None:
             raise ProviderRefused(
                 f"{name} is refused: {self._external.name} is the external provider of this agent",
-                hint="one at a time: name the one you want in the runtime's settings",
+                hint="an agent has only one: name the provider that you want in the runtime's settings",
             )
         if self._begun or self.reach not in (Reach.FULL, Reach.RECALL):
             when = "the session has begun" if self._begun else f"an agent of reach {self.reach.value} has none"
@@ -268,7 +269,9 @@ class MemoryManager:
         self._tell("on_session_switch", new_session_id, **about)
 
     def on_session_end(self, messages: Sequence[Message]) -> None:
-        """Tell the provider, after the turns before, that the conversation is over or that its messages are dropped."""
+        """Tell the provider that the conversation is over, or that its messages are dropped. Earlier turns are told
+        first.
+        """
         self._tell("on_session_end", list(messages))
 
     def cache_busting_signature(self) -> Signature | None:
@@ -281,7 +284,7 @@ class MemoryManager:
         return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until the provider has got everything that was queued. False if the time is over before."""
+        """Wait until the provider has got everything that was queued. False if the time runs out first."""
         return self._keeping is None or self._keeping.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:

@@ -1,8 +1,9 @@
 """The interface of a memory provider: the methods that a runtime calls, and what the runtime may expect of them.
 
-It is Hermes' interface as of Hermes 0.19, and two methods that its users asked for. A provider written for Hermes need
-not derive from this class: the host looks methods up by name, and uses this class's method for a missing one. Older
-signatures keep working, because a method is given only the arguments that it accepts (`strongroom.host.call_adapter`).
+It is Hermes' interface as of Hermes 0.19, with two more methods that users of Hermes asked for. A provider written for
+Hermes need not derive from this class: the host looks methods up by name, and uses this class's method for a missing
+one. Older signatures keep working, because a method is given only the arguments that it accepts
+(`strongroom.host.call_adapter`).
 
 Rules for every method below:
 
@@ -34,7 +35,9 @@ class MemoryProvider(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """A short name of the provider, the same for every object of it. `builtin` is taken. Read once."""
+        """A short name of the provider, the same for every object of it. It is read once. The name `builtin` is
+        reserved.
+        """
 
     # Before a session
 

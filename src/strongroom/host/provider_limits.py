@@ -25,9 +25,7 @@ class Limits:
     """Most seconds that the end of a session waits until the provider has got everything."""
     shutdown: float = 5.0
     recovered_turn: float = 60.0
-    """Most seconds for a turn that an earlier process left. A provider that takes longer gets it again at the next
-    start.
-    """
+    """Most seconds for a turn that an earlier process left. A slower provider gets the turn again at the next start."""
     recalled: int = 8_000
     """Maximum number of characters of recalled text in one turn."""
     prompt_block: int = 16_000
@@ -49,4 +47,4 @@ class Limits:
     def __post_init__(self) -> None:
         wrong = [field.name for field in fields(self) if not 0 < getattr(self, field.name) <= threading.TIMEOUT_MAX]
         if wrong:
-            raise InvalidRequest(f"the limit {wrong[0]} must be more than 0, and less than a clock can count")
+            raise InvalidRequest(f"the limit {wrong[0]} must be a number above 0 that a clock can count")

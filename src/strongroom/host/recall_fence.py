@@ -33,7 +33,7 @@ def harmless(text: str) -> str:
 def within(text: str, budget: int) -> str:
     """Cut a text to `budget` characters, and add a note with the number of missing characters.
 
-    The cut is at a line end if there is one in the second half.
+    The cut is at a line end, if the second half of the text has a line end.
     """
     if len(text) <= budget:
         return text

@@ -28,7 +28,9 @@ _MOST_TOOLS = 128
 def gather_tools(
     providers: Sequence[IsolatedProvider], reserved: Collection[str], seconds: float = 10.0
 ) -> tuple[list[Schema], dict[str, IsolatedProvider]]:
-    """Every sound tool, and a mapping from its name to its provider. If two tools have one name, the first is taken."""
+    """The schemas of all sound tools, and the provider for each tool's name. If two tools have one name, the first is
+    used.
+    """
     schemas: list[Schema] = []
     routes: dict[str, IsolatedProvider] = {}
     for provider in providers:
@@ -111,7 +113,9 @@ def _taken(name: str, given: object) -> list[Schema | str]:
     """The tools of a provider, each as a schema or as a text with its fault. See `sound`."""
     if not isinstance(given, list | tuple):
         if given is not None:
-            log.warning("memory provider %s: get_tool_schemas gave a %s", name, error_location.kind(given))
+            log.warning(
+                "memory provider %s: get_tool_schemas returned a %s and not a list", name, error_location.kind(given)
+            )
         return []
     found = list(islice(given, _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:

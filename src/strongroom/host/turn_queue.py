@@ -105,7 +105,7 @@ class TurnQueue:
         self._seen = 0
 
     def drained(self, seconds: float) -> bool:
-        """Wait until the provider has received every queued hook. False if the time is over before."""
+        """Wait until the provider has received every queued hook. False if the time runs out first."""
         return self._lane.drained(seconds)
 
     def stop(self, seconds: float) -> None:

@@ -72,7 +72,7 @@ class Identity:
         if self.pin_user_peer and not self.peer_name:
             raise InvalidRequest("pin_user_peer is set without a peer_name", hint="set peer_name to the owner's name")
         if self.ai_peer and self.ai_peer in (self.peer_name, *aliases.values()):
-            raise InvalidRequest("ai_peer is also the name of a person", hint="name the assistant differently")
+            raise InvalidRequest("ai_peer is also the name of a person", hint="give the assistant another name")
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> Identity:
@@ -102,7 +102,7 @@ class Identity:
         if self.peer_name:
             return _named(self.peer_name)
         if not session_key:
-            raise InvalidRequest("nothing is known about who is speaking", hint="set peer_name to the owner's name")
+            raise InvalidRequest("neither a user nor a session key is known", hint="set peer_name to the owner's name")
         return hash_name("unknown", session_key, shown=session_key)
 
     def peer_of(self, session: AgentSession) -> str:
@@ -155,10 +155,10 @@ def _checked_aliases(aliases: object) -> dict[str, str]:
         if not isinstance(user_id, str) or not user_id:
             raise InvalidRequest("user_peer_aliases has a user id that is not text", hint="put the id in quotes")
         if not isinstance(name, str) or not name.strip():
-            raise InvalidRequest("user_peer_aliases has a user without a name", hint="drop the entry or name the peer")
+            raise InvalidRequest("user_peer_aliases has a user without a name", hint="drop the entry, or name the user")
     return dict(aliases)
 
 
 def _check_name(key: str, name: object) -> None:
     if not isinstance(name, str) or (name and not name.strip()):
-        raise InvalidRequest(f"{key} must be text", hint="put a number in quotes; leave the key out for none")
+        raise InvalidRequest(f"{key} must be text", hint="put a number in quotes, or leave the key out")

@@ -73,7 +73,7 @@ class Workers:
             self._staff()
 
     def call(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function with the caller's context variables. It can be cancelled until a thread has taken it."""
+        """Run a function with the caller's context variables. The call can be cancelled until a thread has taken it."""
         context = copy_context()
         future: Future[T] = Future()
 
@@ -177,7 +177,7 @@ class Lane:
         return True
 
     def drained(self, seconds: float) -> bool:
-        """Wait until no task is left. False if the time is over before."""
+        """Wait until no task is left. False if the time runs out first."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._busy and (left := deadline - time.monotonic()) > 0:

@@ -103,7 +103,7 @@ def test_untested_parts_are_said_before_the_checks(tmp_path: Path) -> None:
 
 def test_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:
     code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", "./nowhere")
-    assert (code, "is not a provider" in shown) == (4, True)
+    assert (code, "there is no provider at" in shown) == (4, True)
 
 
 @pytest.mark.long

@@ -48,7 +48,7 @@ _UNKNOWN = "unknown: the server does not say, or not to these credentials"
 
 @dataclass
 class BucketPatient:
-    """The findings of the checks so far."""
+    """The state that the checks of a bucket share: what is checked, and the findings of earlier checks."""
 
     run: Run
     place: str
@@ -148,9 +148,9 @@ def _clock(patient: BucketPatient) -> str:
 
 
 def _setting(patient: BucketPatient, name: str, document: str, none: str = "") -> Element | None:
-    """The server's answer about a setting of the bucket.
+    """The server's answer about a setting of the bucket. None if the setting is not set.
 
-    None if the answer is the error code `none`, which S3 gives for a setting that is not set.
+    `none` is the error code with which the server reports a setting that is not set.
     """
     patient.reached()
     told = None if patient.access is None else bucket_settings.ask(patient.access, name, datetime.now(UTC))

@@ -1,7 +1,7 @@
 """Reads two settings of a bucket for which the store's client library has no call, with one signed GET (SigV4) each.
 
 It works with an access key from the environment or a profile, not with a role of the machine. An answer counts only if
-it is complete and is the requested document.
+it is complete and is the document that was requested.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
 
 
 def _whole(status: int, body: bytes) -> BucketAnswer | None:
-    """The answer as text. None if it is too long, because the part that was cut may matter."""
+    """The answer as text. None if the answer is too long, because the missing part may matter."""
     return None if len(body) > _LIMIT else BucketAnswer(status, body.decode("utf-8", "replace"))
 
 

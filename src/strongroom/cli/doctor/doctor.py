@@ -1,7 +1,7 @@
 """doctor: run numbered checks and say what to do about each problem. It changes nothing and writes no line.
 
 Each check (see `vault_checks`, `server_checks` and `bucket_checks`) looks at one thing and ends with ok, warn or fail.
-A check that depends on one that failed is skipped, so the first failure is the one to fix.
+A check that depends on a failed check is skipped, so the first failure is the one to fix.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class CheckResult(msgspec.Struct, frozen=True):
 def doctor(run: Run, use_cap: bool) -> None:
     """Check the vault, its keys, its log and your cap, step by step.
 
-    This also works if there is no vault or it does not open. With --url, doctor checks a server and the cap that you
-    would use there. With --store s3://bucket/prefix, it checks a bucket: it writes a few objects there and removes them
-    again. Nothing else is changed. The log is checked only briefly; `audit verify` checks the whole log.
+    This also works if there is no vault, or if the vault does not open. With --url, doctor checks a server and the cap
+    that you would use there. With --store s3://bucket/prefix, it checks a bucket: it writes a few objects there and
+    removes them again. Nothing else is changed. The log is checked only briefly; `audit verify` checks the whole log.
 
     The exit code is 0 if no check fails, and 6 if something was tampered with. It is 8 if the only problem is that
     there is no earlier checkpoint to compare the log with. It is 7 for any other failure.

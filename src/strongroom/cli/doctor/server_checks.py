@@ -28,7 +28,7 @@ _SKEW = 60
 _SOON = 7 * 86_400
 _PATH = "check the URL: it must end before the server's own paths, such as /healthz"
 _TAKEN = frozenset(("invalid_request",))
-"""Reasons with which a server refuses a malformed call. The server checks the cap first, so it accepted the cap."""
+"""The reasons with which a server refuses a malformed call. As the server checks the cap first, the cap is accepted."""
 
 
 def _client(_: ServerPatient) -> str:

@@ -1,4 +1,4 @@
-"""One request to a server, for doctor: the server's answer, or an explanation in plain words why there is none."""
+"""One request to a server, for doctor: the server's answer, or a plain explanation why there is no answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ServerAnswer:
 
 @dataclass
 class ServerPatient:
-    """The findings of the checks of a server so far."""
+    """The state that the checks of a server share: what is checked, and the findings of earlier checks."""
 
     run: Run
     url: str

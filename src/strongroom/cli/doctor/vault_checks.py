@@ -40,7 +40,9 @@ _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
 T = TypeVar("T")
 UNSEEN = "unseen"
-"""The reason of a check that fails only because there is no earlier checkpoint. It has an exit code of its own."""
+"""The reason of a check that fails only because there is no earlier checkpoint. Such a check has an exit code of its
+own.
+"""
 
 
 class CheckProblem(Exception):
@@ -53,7 +55,7 @@ class CheckProblem(Exception):
 
 @dataclass
 class Patient:
-    """The findings of the checks of a vault so far."""
+    """The state that the checks of a vault share: what is checked, and the findings of earlier checks."""
 
     run: Run
     settings: Settings | None = None
@@ -252,7 +254,7 @@ def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
 
 
 def last_seen(run: Run, audit: Audit) -> str:
-    """When the last checkpoint was stored, in words. Raises a warning if that is more than 30 days ago."""
+    """When the last checkpoint was stored, in words. Raises a warning if the checkpoint is more than 30 days old."""
     days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
         hint = f"run {run.command('audit verify')} on a schedule"
@@ -311,9 +313,7 @@ def _cap(patient: Patient) -> str:
 
 
 def _accepted(patient: Patient, token: str) -> None:
-    """Raise if the vault would refuse the cap. No request is made, because the log would record it, so only a part
-    shows.
-    """
+    """Raise if the vault would refuse the cap. Only offline checks are made: the log would record a request."""
     if patient.vault is None:
         return
     chain = parse(token)

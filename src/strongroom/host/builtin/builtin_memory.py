@@ -96,7 +96,7 @@ class BuiltinMemory(MemoryProvider):
         writable: bool = True,
         patience: float = 5.0,
     ) -> None:
-        """Take the limits, in characters. Without `status`, notices go to the session's `status_callback`.
+        """Set the limits, in characters. Without `status`, notices go to the session's `status_callback`.
 
         The directory is made at the first change. `patience` is how many seconds a change waits for other writers.
         """
@@ -145,7 +145,7 @@ class BuiltinMemory(MemoryProvider):
         target = None
         try:
             if tool_name != TOOL:
-                raise InvalidRequest("there is no such tool", hint=f"the tool is called {TOOL}")
+                raise InvalidRequest("there is no tool of this name", hint=f"the only tool is {TOOL}")
             target, changes = memory_tool.parse_call(args)
             answer = _answer(self.change(target, changes))
         except StrongroomError as error:
@@ -181,7 +181,9 @@ class BuiltinMemory(MemoryProvider):
         """
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:
-            raise InvalidRequest("this memory is read-only", hint="only the conversation itself can change it")
+            raise InvalidRequest(
+                "this agent may only read the memory", hint="change it from the conversation's own agent"
+            )
         done = Edited("")
 
         def edit(text: str) -> str:
@@ -220,7 +222,7 @@ class BuiltinMemory(MemoryProvider):
         try:
             kept = self.read(target)
         except StrongroomError as error:
-            _log.warning("builtin: %s is left out: %s", FILES[target], error.message)
+            _log.warning("built-in memory: the file %s is left out: %s", FILES[target], error.message)
             _call(self._status, f"memory not read: {error.message}")
             return ""
         return _section(_HEADINGS[target], FILES[target], kept) if kept.entries else ""
@@ -257,4 +259,4 @@ def _call(listener: Callable[[_T], None] | None, word: _T) -> None:
     try:
         listener(word)
     except Exception as error:  # noqa: BLE001 - a listener can be anybody's code
-        _log.warning("builtin: a listener failed with %s", type(error).__name__)
+        _log.warning("built-in memory: a listener to changes failed with %s", type(error).__name__)

@@ -128,9 +128,7 @@ def _check_content(content: str, limit: int) -> None:
     if len(content) > limit:
         raise InvalidRequest(f"an entry of {len(content)} characters is over the limit of {limit}", hint="shorten it")
     if any(line.strip() == "§" for line in content.splitlines()):
-        raise InvalidRequest(
-            "an entry cannot hold a line that is only §: it would become two", hint="add them as two entries"
-        )
+        raise InvalidRequest("an entry cannot hold a line that is only §: it separates entries", hint="add two entries")
     if any("\ud800" <= one <= "\udfff" for one in content):
         raise InvalidRequest("an entry cannot hold half of a surrogate pair", hint="send text as UTF-8")
 
@@ -186,8 +184,8 @@ def _named(entries: Sequence[str], old_text: str) -> str:
 def _check_droppable(entry: str, old_text: str, limit: int, whole: str) -> None:
     if len(entry) > limit:
         raise InvalidRequest(
-            f"the entry has {len(entry)} characters, more than the limit of {limit}, because it was edited by hand",
-            hint="it was not changed; shorten it by hand, or split it with lines that hold only §",
+            f"the entry has {len(entry)} characters, more than the limit of {limit}: it was edited by hand",
+            hint="the entry was not changed; shorten the entry by hand, or split it with lines that hold only §",
         )
     if entry == whole and old_text not in (entry, prompt_text(entry)):
         raise InvalidRequest(
@@ -205,6 +203,6 @@ def _check_result(before: str, after: str, expected: tuple[str, ...], limit: int
     used = size_of(expected)
     if used > limit and used >= size_of(entries_of(before)):
         raise InvalidRequest(
-            f"the entries would have {used} characters, over the limit of {limit}",
+            f"together the entries would have {used} characters, over the limit of {limit}",
             hint="remove or shorten entries in the same batch of operations",
         )

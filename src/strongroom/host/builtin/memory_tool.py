@@ -1,7 +1,7 @@
 """The tool `memory`: its schema for models, and the parsing of its arguments. Pure.
 
-Models know this form from Hermes: one change in `action`, `content` and `old_text`, or several in `operations`. An
-empty or null argument counts as absent, because some runtimes fill in every field.
+The arguments have the form that models know from Hermes: one change in `action`, `content` and `old_text`, or several
+in `operations`. An empty or null argument counts as absent, because some runtimes fill in every field.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def parse_call(args: object) -> tuple[Target, tuple[Change, ...]]:
     try:
         call = msgspec.convert(args, _Call)
     except msgspec.ValidationError as error:  # names the argument and the types, never the value
-        raise InvalidRequest(f"bad arguments: {error}", hint="see the tool's parameters") from None
+        raise InvalidRequest(f"the arguments do not fit the tool: {error}", hint="see the tool's parameters") from None
     operations = call.operations or []
     if operations and (call.action or call.content or call.old_text):
-        raise InvalidRequest("operations cannot be combined with action, content and old_text", hint="leave those out")
+        raise InvalidRequest(
+            "operations cannot be combined with action, content and old_text", hint="use only one of them"
+        )
     if len(operations) > MOST_OPERATIONS:
-        raise InvalidRequest(f"there are more than {MOST_OPERATIONS} operations", hint="make several calls")
+        raise InvalidRequest(f"there are more than {MOST_OPERATIONS} operations", hint="split them over several calls")
     return target_of(call.target or Target.MEMORY), tuple(map(_change, operations or [call]))
 
 

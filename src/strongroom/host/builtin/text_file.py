@@ -34,7 +34,7 @@ class TextFile:
     """One text file. Changes are made one at a time, by all threads and processes."""
 
     def __init__(self, path: Path, *, patience: float = 5.0) -> None:
-        """Take the path of the file. `patience` is how many seconds a change waits for other writers."""
+        """Set the path of the file. `patience` is how many seconds a change waits for other writers."""
         self.path = path
         self._patience = patience
 
@@ -62,7 +62,7 @@ class TextFile:
         try:
             return self.path.resolve()
         except (OSError, RuntimeError):  # Python before 3.13 raises RuntimeError for a loop of links
-            raise StoreUnavailable(f"{self.path} is a link in a circle", hint="remove it") from None
+            raise StoreUnavailable(f"the link {self.path} leads to itself", hint="remove the link") from None
 
     def _read(self, target: Path) -> tuple[str, Stamp]:
         try:
@@ -76,7 +76,9 @@ class TextFile:
         except OSError as error:
             raise _unavailable("read", target, error) from None
         except UnicodeDecodeError:
-            raise StoreUnavailable(f"{target} is not UTF-8", hint="save it as UTF-8; it was not changed") from None
+            raise StoreUnavailable(
+                f"{target} is not UTF-8 text", hint="save the file as UTF-8; it was not changed"
+            ) from None
 
     @contextmanager
     def _locked(self, target: Path) -> Iterator[None]:
@@ -101,7 +103,7 @@ class TextFile:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(
-                        f"another process has kept {path} locked for too long", hint="look for a stopped process"
+                        f"another process has kept {path} locked for too long", hint="find the process and end it"
                     ) from None
                 time.sleep(_POLL_SECONDS)
 
@@ -110,7 +112,7 @@ class TextFile:
         try:
             _write_draft(draft, data)
             if _stamp_now(target) != seen:
-                raise VersionConflict(f"{target} was saved by somebody else just now", hint="read it again")
+                raise VersionConflict(f"{target} was saved by somebody else just now", hint="read the file again")
             os.replace(draft, target)
         except OSError as error:
             raise _unavailable("write", target, error, _UNTOUCHED) from None
@@ -122,9 +124,9 @@ class TextFile:
 
 def _check_kind(target: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise StoreUnavailable(f"{target} is not a file", hint=f"move {target} out of the way")
+        raise StoreUnavailable(f"{target} is not a regular file", hint=f"move {target} out of the way")
     if status.st_size > MOST_BYTES:
-        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten it; it was not changed")
+        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten the file; it was not changed")
 
 
 def _write_draft(draft: Path, data: bytes) -> None:

@@ -9,11 +9,11 @@ Rules:
 - Each key has one agent, which handles one message at a time; a second message waits. Different keys never wait for
   each other, neither while an agent is built nor while it is ended.
 - Each agent is ended once: when it is replaced, discarded or idle for too long, when there are too many agents, or when
-  the cache is closed. An error from its end is logged. The next agent of its key is built only after that.
+  the cache is closed. An error at its end is logged. The next agent of the key is built only after this end.
 - The cache has no thread. `sweep` ends agents that are idle or too many. Every lease calls `sweep` after it has given
   its agent back, so send the answer before the lease ends.
-- At most `capacity` agents are kept, apart from agents in use. There are as many of those as messages that the runtime
-  handles at once. A chat is never turned away, and never waits because other chats are busy.
+- At most `capacity` agents are kept, apart from agents in use. There are as many agents in use as messages that the
+  runtime handles at once. A chat is never turned away, and never waits because other chats are busy.
 - Only a keyed hash of the settings is kept.
 
 The provider's first signature after the build is compared with its later signatures. If the provider reads its settings
@@ -93,7 +93,7 @@ class AgentCache(Generic[A]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if capacity < 1 or not idle > 0:
-            raise InvalidRequest("a cache keeps at least one agent, for more than 0 seconds")
+            raise InvalidRequest("a cache needs a capacity of 1 or more, and an idle time above 0 seconds")
         self._build = build
         self._capacity = capacity
         self._idle = idle
@@ -111,7 +111,7 @@ class AgentCache(Generic[A]):
 
     @contextmanager
     def agent(self, key: str, *, runtime: Runtime, user: User) -> Iterator[A]:
-        """Lease the agent of a key for one message. An agent is built if the cached one does not fit, or there is none.
+        """Lease the agent of a key for one message. An agent is built if no cached agent fits.
 
         `runtime` is everything that the agent was built from, as JSON values; leave out settings that change without a
         rebuild. An error from the build goes to the caller and leaves the key without an agent.

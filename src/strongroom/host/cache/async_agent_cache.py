@@ -59,7 +59,10 @@ class AsyncAgentCache(Generic[A]):
         async with self._changed:
             queue = self._waiting.setdefault(key, [])
             if task in queue:
-                raise InvalidRequest("this task has the agent already", hint="end the first lease before the next")
+                raise InvalidRequest(
+                    "this task already leases the agent of this key",
+                    hint="end the first lease before you ask for the next",
+                )
             queue.append(task)
             try:
                 await self._changed.wait_for(lambda: queue[0] is task)

@@ -1,7 +1,7 @@
 """One lock per key, first come, first served. Waits that could never end are detected.
 
 A slow holder of one key does not delay other keys. `changed` is the lock over all queues. It is held for moments only.
-Callers may take it to make a change of their own atomic with a change of the queues.
+Callers may take `changed` to make a change of their own atomic with a change of the queues.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class KeyLocks:
             holder = self._queues[wanted][0].owner
             if holder == owner:
                 raise InvalidRequest(
-                    "this would deadlock: the thread already leases this agent, or one that its holder waits for",
+                    "this would deadlock: this thread holds the agent, or an agent for which that agent's holder waits",
                     hint="end the first lease before you ask for the next; from asyncio use AsyncAgentCache",
                 )
             wanted = self._awaited_by(holder)

@@ -65,7 +65,7 @@ class Watched(Generic[T]):
         with self._lock:
             self._look()
             if self._good is None:
-                raise InvalidRequest(f"{self.path.name}: {self.broken}", hint=f"correct or remove {self.path}")
+                raise InvalidRequest(f"{self.path.name}: {self.broken}", hint=f"correct or remove the file {self.path}")
             return self._good[0]
 
     def _look(self) -> None:
@@ -109,7 +109,7 @@ class Watched(Generic[T]):
 
     def _set_aside(self, why: str) -> None:
         if why != self.broken:
-            LOGGER.warning("%s has an error, so its last valid version is in use: %s", self.path, why)
+            LOGGER.warning("the file %s has an error, so its last valid version is in use: %s", self.path, why)
         self.broken = why
 
 

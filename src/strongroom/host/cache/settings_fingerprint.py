@@ -65,4 +65,6 @@ def _name(key: object, where: str) -> str:
 
 
 def _refusal(where: str, what: str) -> InvalidRequest:
-    return InvalidRequest(f"{where} {what}", hint="give texts, numbers, booleans, None, lists and mappings of them")
+    return InvalidRequest(
+        f"{where} {what}", hint="settings may be texts, numbers, booleans, None, and lists and mappings of these"
+    )

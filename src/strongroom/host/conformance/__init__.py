@@ -4,7 +4,7 @@
 
     print(check("./my-provider").text())
 
-The same from a shell: `strongroom provider check ./my-provider`, and as tests: `pytest -p
+The shell command is `strongroom provider check ./my-provider`. As tests, the checks run with `pytest -p
 strongroom.host.conformance.plugin --provider ./my-provider`. Each check runs in a process of its own, with a private
 home and a time limit. The outcome of a check is pass, fail, or not applicable, always with a reason.
 """

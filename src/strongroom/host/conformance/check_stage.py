@@ -33,7 +33,7 @@ BICYCLE = SpokenLine("The bicycle from Tarnholm is painted cobaltheron", "bicycl
 _TURN = SpokenLine("The soup from Ostwick needs a spoon of saffronlynx", "soup from Ostwick", "saffronlynx")
 _WRITE = SpokenLine("The kite over Brenfell was sewn by umbermarten", "kite over Brenfell", "umbermarten")
 _GRACE = 1.0
-"""Seconds to go on waiting for turns, once memory writes have already been recalled."""
+"""Extra seconds to wait for turns, after memory writes have already been recalled."""
 
 
 def numbered(number: int) -> SpokenLine:

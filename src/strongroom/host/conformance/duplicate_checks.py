@@ -50,7 +50,7 @@ def equal_turns(stage: CheckStage) -> str:
 
 
 def _times(stage: CheckStage) -> int:
-    """Count how often the line occurs in everything that a new agent recalls for its question."""
+    """Count how often the line occurs in everything that a new agent recalls."""
     return stage.fresh().recall(LOCKER.question).count(LOCKER.answer)
 
 

@@ -56,7 +56,7 @@ class CheckRoom:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended, and its answer; None if it gave no answer."""
+    """How a process ended, and its answer. The answer is None if the process gave none."""
 
     code: int | None
     """The exit code, or None if the time limit was reached."""

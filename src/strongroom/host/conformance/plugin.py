@@ -26,13 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that name the provider."""
     group = parser.getgroup("provider", "conformance of memory providers")
     group.addoption("--provider", metavar="NAME|PATH", help="the memory provider to check")
-    group.addoption("--provider-home", metavar="DIR", default="", help="the home that has a plugin of that name")
+    group.addoption(
+        "--provider-home", metavar="DIR", default="", help="the home directory in which the plugin is installed"
+    )
     group.addoption(
         "--provider-env",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a variable for it; NAME alone passes yours on",
+        help="an environment variable for the provider; NAME alone passes on your value",
     )
     group.addoption(
         "--provider-file",
@@ -44,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:  # noqa: ARG001 - pytest's names
-    """Ignore other tests, except those named on the command line."""
+    """Collect no other tests, except those that the command line names."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     return True if config.getoption("--provider") and not named else None
 

@@ -25,7 +25,7 @@ def adopt() -> None:
 
 
 def end_below(top: int) -> None:
-    """Kill all descendants of a process. It is repeated, because a descendant may start another one meanwhile."""
+    """Kill all descendants of a process, in several rounds, because a descendant may start another one meanwhile."""
     for _ in range(_ROUNDS):
         alive = [one for one in _below(top) if not _is_dead(one)]
         for one in alive:

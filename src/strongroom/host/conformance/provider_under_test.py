@@ -118,7 +118,8 @@ def _install(source: Path, target: Path) -> None:
             shutil.copytree(source, target, ignore=partial(_left_out, source))
         except (shutil.Error, OSError) as error:
             raise InvalidRequest(
-                f"{source} cannot be copied: {_first_reason(error)}", hint="each check runs a copy of the plugin"
+                f"the plugin {source} cannot be copied: {_first_reason(error)}",
+                hint="make its files readable: each check runs a copy of them",
             ) from None
     else:
         target.mkdir(parents=True)
@@ -137,7 +138,7 @@ def _circles(top: Path, path: Path) -> bool:
 
 
 def _first_reason(error: OSError) -> str:
-    """Why the first file was not copied, without its directories."""
+    """Why the first of a plugin's files could not be copied. The file is named without its directories."""
     several = error.args[0] if isinstance(error, shutil.Error) and error.args else []
     name, why = (several[0][0], several[0][2]) if isinstance(several, list) and several else ("", str(error))
     return f"{Path(name).name}: {why.partition('] ')[2].partition(': ')[0] or 'it was not read'}" if name else why
@@ -147,7 +148,7 @@ def _existing(path: Path) -> Path:
     whole = path.expanduser().resolve()
     if not (whole.is_file() or (whole / "__init__.py").is_file()):
         raise ProviderMissing(
-            f"{path} is not a provider", hint="name a Python file, or a directory with an __init__.py in it"
+            f"there is no provider at {path}", hint="name a Python file, or a directory with an __init__.py in it"
         )
     return whole
 
@@ -177,7 +178,7 @@ def _named(factory: Factory) -> str:
     if not name or "<" in name or module in ("", "__main__"):
         raise InvalidRequest(
             "a factory must be importable: each check makes the provider anew in a process of its own",
-            hint="move it to a module of its own and give that function or class",
+            hint="move the factory to a module of its own and name that function or class",
         )
     return f"{module}:{name}"
 
@@ -185,5 +186,5 @@ def _named(factory: Factory) -> str:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or (not equals and name not in os.environ):
-        raise InvalidRequest("--env needs NAME=VALUE, or NAME alone for a variable that is set here")
+        raise InvalidRequest("--env needs NAME=VALUE, or NAME alone for a variable of your environment")
     return name, value if equals else os.environ[name]

@@ -82,7 +82,7 @@ def quiet(stage: CheckStage) -> str:
 
 
 def _signature(agent: TestedAgent) -> dict[str, Any]:
-    """The provider's signature, under either name of the hook."""
+    """The provider's signature, from the first of the two hooks that gives one."""
     for hook in _HOOKS:
         found = agent.call(hook)
         if found is not None and not isinstance(found, Mapping):

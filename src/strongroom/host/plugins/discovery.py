@@ -49,7 +49,7 @@ ENTRY_POINTS = "hermes_agent.memory_providers"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """True if a provider could be used now, and otherwise the reason."""
+    """A provider that was found, and whether it could be used now. `reason` says why it could not."""
 
     found: FoundPlugin
     available: bool
@@ -187,7 +187,10 @@ def _in_packages() -> Iterator[FoundPlugin]:
 
 
 def _not_listed(name: str, home: Path) -> FoundPlugin:
-    """Raise the reason why a name was not found. If a directory of that name exists, the reason says what it lacks."""
+    """Raise an error with the reason why a name was not found.
+
+    If a directory of that name exists, the reason says what the directory lacks.
+    """
     directory = home / "plugins" / name
     if name and not name.startswith(("_", ".")) and directory.is_dir():
         raise unavailable(_in_directory(directory, Where.PLUGINS), manifests.why_no_plugin(directory))

@@ -66,12 +66,12 @@ def apply(home: Path) -> None:
         return
     for name, value in found.items():
         if is_never_set(name):
-            _log.warning(".env: %s is left out: a home may not set it", _printable(name))
+            _log.warning(".env: the variable %s is left out: a home may not set it", _printable(name))
             continue
         try:
             os.environ.setdefault(name, value)
         except ValueError:  # it contains a NUL
-            _log.warning(".env: %s is left out: it is not valid in an environment", _printable(name))
+            _log.warning(".env: the variable %s is left out: it is not valid in an environment", _printable(name))
 
 
 def _printable(name: str) -> str:
@@ -196,4 +196,4 @@ def write(home: Path, content: str | None) -> None:
 
 
 def _refused(path: Path, why: str) -> ProviderUnavailable:
-    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint="nothing was written to it")
+    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint="nothing was written to the file")

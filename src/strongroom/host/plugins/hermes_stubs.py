@@ -2,15 +2,15 @@
 
 A provider says `from agent.memory_provider import MemoryProvider`, and often imports three or four other names.
 `supply` appends a finder for just these names to the import path. The finder comes last, so every real module is found
-before it: an installed Hermes, and a runtime's own `agent`, `tools` or `utils`. If a real package lacks a module of
-this list, the module comes from here. A plain module `agent.py` cannot have submodules, so they are put into
+before it: an installed Hermes, and a runtime's own `agent`, `tools` or `utils`. If a real package lacks a supplied
+module, the module comes from here. A plain module `agent.py` cannot have submodules, so its submodules are put into
 `sys.modules` directly.
 
 There are two side effects. From the first load on, `import utils` finds a module in this process even if no module of
 that name is installed. A real module can also become importable after a stand-in was imported. It is then used from the
 next load of a plugin on, while earlier imports keep the stand-in.
 
-This module also holds the home that a provider works with. `at_home` sets it for the calls made inside, in their
+This module also holds the home that a provider works with. `at_home` sets this home for the calls made inside, in their
 context alone, so that two homes can be in use at once in one process.
 """
 

@@ -71,7 +71,7 @@ class FoundPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """Makes one provider for each agent: `factory()`. Raises ProviderUnavailable if the plugin gives none."""
+    """Makes one provider for each agent: `factory()`. Raises ProviderUnavailable if the plugin gives no provider."""
 
     found: FoundPlugin
     home: Path

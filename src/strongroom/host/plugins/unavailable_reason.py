@@ -52,8 +52,8 @@ def why(error: ProviderUnavailable, name: str) -> str:
 
 
 def _supplied(error: BaseException) -> str:
-    """A note on the Hermes names that are supplied, for an error at the import of another one. Empty if Hermes is
-    installed.
+    """A note that lists the supplied Hermes names, for an import error of another Hermes name. Empty if Hermes is
+    there.
     """
     asked = getattr(error, "name", None) if isinstance(error, ImportError) else None
     if not isinstance(asked, str) or not hermes_stubs.is_supplied_in_part(asked):
@@ -75,7 +75,7 @@ def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
 
 
 def _place(error: BaseException, directory: Path | None) -> str:
-    """The file and line of the plugin's code that the error passed through last. Without a directory, of any code."""
+    """The last line of the plugin's code that an error passed through. Without a directory, of any code but the host's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)

@@ -134,7 +134,7 @@ class Journal:
 
     def _sync(self, mine: int) -> None:
         if mine <= self._lost:
-            raise JournalUnavailable(f"cannot write the journal {self._path}: the disk has lost it")
+            raise JournalUnavailable(f"cannot write the journal {self._path}: the disk did not store the turn")
         upto = self._written
         try:
             sync_data(self._file)
@@ -147,7 +147,7 @@ class Journal:
     def _make_room(self, length: int) -> None:
         if self._needed + length > self._most:
             raise JournalUnavailable(
-                "the journal is full", hint="the provider does not accept turns; the log shows its answers"
+                "the journal is full", hint="the provider does not accept turns; the runtime's log shows why"
             )
         self._shrink()
 
@@ -197,5 +197,5 @@ def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
             write_file(path, random, new=True)
     key = read_secret(path)
     if len(key) != chunked_aead.KEY_SIZE:
-        raise KeyUnavailable(f"the key file {path} is damaged", hint="restore it from a backup")
+        raise KeyUnavailable(f"the key file {path} is damaged", hint="restore the file from a backup")
     return key

@@ -97,7 +97,7 @@ def frames(content: bytes, key: bytes, run: str) -> Iterator[tuple[int, Record |
             number <= last
             or zlib.crc32(data[place : place + _PLACE.size]) != _CHECK.unpack_from(data, place + _PLACE.size)[0]
         ):
-            raise Tampered("a frame is damaged")
+            raise Tampered("a frame of the journal is damaged")
         end = place + _HEAD + length
         if end > len(data):
             return
@@ -113,7 +113,7 @@ def _opened(key: bytes, sealed: bytes, context: bytes) -> Record | Tampered:
     except Tampered as error:
         return error
     except (msgspec.MsgspecError, RecursionError):
-        return Tampered("a record has another form")
+        return Tampered("a record of the journal has an unknown form")
 
 
 def _context(run: str, number: int) -> bytes:

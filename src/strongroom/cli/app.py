@@ -147,7 +147,7 @@ def _refuse_tokens(arguments: Sequence[str]) -> None:
     if any(_TOKEN in argument for argument in arguments):
         raise InvalidRequest(
             "a cap was given on the command line, where other processes can read it",
-            hint="revoke that cap; put a new one into a file of mode 0600 and name the file with --cap-file",
+            hint="revoke that cap; put a new cap into a file of mode 0600 and name the file with --cap-file",
         )
 
 

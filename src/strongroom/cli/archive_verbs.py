@@ -179,7 +179,7 @@ def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
     known = sorted(set(renamed) & set(run.vault().namespaces)) if renamed else []
     if known:
         raise InvalidRequest(
-            f"this vault has a namespace {known[0]} of its own, so lines of {known[0]} cannot go into another",
+            f"this vault has a namespace {known[0]} of its own, so lines of {known[0]} must stay in it",
             hint=f"leave {known[0]} out: --namespace-map is only for namespaces that this vault lacks",
         )
 

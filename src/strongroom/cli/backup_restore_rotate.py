@@ -110,7 +110,9 @@ class Back(msgspec.Struct, frozen=True):
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
 @click.option("--to", "target", metavar="PATH", help="Where to put the vault; by default the place of your own vault.")
 @click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Also restore the keys from this file.")
-@click.option("--move-away", is_flag=True, help="Rename a vault that already stands there, instead of refusing.")
+@click.option(
+    "--move-away", is_flag=True, help="Rename a vault that already stands in that place, instead of refusing."
+)
 @archive_options.passphrase_option
 @owner_options
 @pass_run
@@ -244,7 +246,10 @@ rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's
 
 @rotate.command("root", examples=["strongroom rotate root"])
 @click.option(
-    "--continue", "resume", is_flag=True, help="Finish an interrupted rotation, with the root key that it made."
+    "--continue",
+    "resume",
+    is_flag=True,
+    help="Finish an interrupted rotation, with the root key that the rotation made.",
 )
 @owner_options
 @pass_run

@@ -52,7 +52,7 @@ class IssuedCap(msgspec.Struct, frozen=True):
 @click.option(
     "--scope",
     metavar="PREFIX/",
-    help="Cover all actors below a prefix; the cap opens no memory until it is narrowed to one.",
+    help="Cover all actors below a prefix; the cap opens no memory until it is narrowed to one actor.",
 )
 @click.option(
     "--ops",
@@ -265,7 +265,7 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
     if given is None:
         run.note_owners_work()
     if sum(one is not None for one in (link, actor, given)) != 1:
-        raise click.UsageError("name a link, a --cap-file, or an actor with --for")
+        raise click.UsageError("say what to revoke: a link, a --cap-file, or an actor with --for")
     if actor is not None:
         if not _is_on_record(run, actor):
             run.note(f"note: no cap for {actor} is on record")
@@ -342,7 +342,8 @@ def _check_free(out: str | None) -> None:
         raise InvalidRequest(f"the file {out} already exists", hint="name another file")
     if not os.access(Path(out).parent, os.W_OK):
         raise InvalidRequest(
-            f"no file can be written in {Path(out).parent}", hint="name a file in a directory that you can write to"
+            f"no file can be written in the directory {Path(out).parent}",
+            hint="name a file in a directory that you can write to",
         )
 
 

@@ -35,8 +35,8 @@ _namespace = click.option(
 @_namespace
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--version", metavar="VERSION", help="Write only if the document is still at this version.")
-@click.option("--overwrite", is_flag=True, help="Replace the present version, even if it is unknown.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
+@click.option("--overwrite", is_flag=True, help="Replace the document, whatever its present version is.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag for the document; may be repeated.")
 @click.option("--expires", type=MOMENT, help="When the document expires.")
 @memory_options
 @pass_run

@@ -51,7 +51,7 @@ def mcp(run: Run, as_owner: bool) -> None:
             hint=f"mint a cap and name its file with --cap-file: {_MINT}",
         )
     if run.given is not None and as_owner:
-        raise click.UsageError("--as-owner uses your own cap, but another one was given: use one of the two")
+        raise click.UsageError("--as-owner uses your own cap, but another cap was given: use one of the two")
     door, close = _door(run)
     _warn(run)
     try:

@@ -58,9 +58,7 @@ def provider() -> None:
 
 @provider.command("list", examples=["strongroom provider list", "strongroom provider list --look-only --json"])
 @_HOME
-@click.option(
-    "--look-only", is_flag=True, help="Run no code of providers, without finding out whether they are available."
-)
+@click.option("--look-only", is_flag=True, help="Run no code of providers; whether they are available stays unknown.")
 @common_options
 @pass_run
 def list_providers(run: Run, home: str | None, look_only: bool) -> None:

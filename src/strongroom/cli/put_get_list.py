@@ -70,8 +70,8 @@ class PutResult(msgspec.Struct, frozen=True):
     "--meta",
     type=META,
     multiple=True,
-    help="A member of the line's meta, to filter by; may be repeated. VALUE is JSON, or else a text: n=7 is a number, "
-    "n='\"7\"' a text.",
+    help="A member of the line's meta, to filter by; may be repeated. VALUE is JSON, or otherwise a text:"
+    " n=7 is a number, n='\"7\"' a text.",
 )
 @click.option("--expires", type=EXPIRY, help="When the line expires: a time, or a duration from now such as 30d.")
 @click.option("--turn", metavar="NAME", default="", help="The turn of the conversation that the line belongs to.")
@@ -215,7 +215,7 @@ def _kept_in_short(kept: Sequence[PutResult]) -> Iterator[str]:
     ]
 )
 @click.argument("query", nargs=-1)
-@click.option("-k", type=int, help="How many lines at most: by default 5, never more than 20.")
+@click.option("-k", type=int, help="How many lines to recall at most: by default 5, never more than 20.")
 @click.option(
     "-n",
     "--namespace",
@@ -225,7 +225,7 @@ def _kept_in_short(kept: Sequence[PutResult]) -> Iterator[str]:
     help="Search only this namespace; may be repeated.",
 )
 @click.option("--session", metavar="NAME", help="The conversation in which the question is asked.")
-@click.option("--now", type=DAY, help="The time that `tomorrow` counts from; by default now. A date alone means noon.")
+@click.option("--now", type=DAY, help="The time from which `tomorrow` counts; by default now. A date alone means noon.")
 @click.option("--id", "ids", multiple=True, metavar="ULID", help="Get the line with this id; may be repeated.")
 @click.option("--from-session", metavar="NAME", help="Only lines of this conversation.")
 @filter_options

@@ -21,7 +21,12 @@ from strongroom.model import Receipt
 )
 @click.argument("line", metavar="ID")
 @click.argument("text", metavar="TEXT")
-@click.option("-n", "--namespace", type=NAMESPACE, help="Needed if lines of several namespaces have this id.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    help="The line's namespace; needed if lines of several namespaces have this id.",
+)
 @click.option("--forget", is_flag=True, help="Forget the old text as well.")
 @memory_options
 @pass_run
@@ -46,7 +51,12 @@ class LineVersions(msgspec.Struct, frozen=True):
     examples=["strongroom history 01JABCDEFGHJKMNPQRSTVWXYZ0", "strongroom history 01JABCDEFGHJKMNPQRSTVWXYZ0 --json"]
 )
 @click.argument("line", metavar="ID")
-@click.option("-n", "--namespace", type=NAMESPACE, help="Needed if lines of several namespaces have this id.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    help="The line's namespace; needed if lines of several namespaces have this id.",
+)
 @memory_options
 @pass_run
 def history(run: Run, line: str, namespace: str | None) -> None:

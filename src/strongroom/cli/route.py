@@ -123,7 +123,7 @@ def _write(run: Run, out: str | None) -> None:
             file.write(routing.default_toml())
     except FileExistsError:
         hint = "name another file with --out, or print the rules with --out -"
-        raise InvalidRequest(f"{path} already exists", hint=hint) from None
+        raise InvalidRequest(f"the file {path} already exists", hint=hint) from None
     except OSError as error:
-        raise InvalidRequest(f"cannot write {path}: {error.strerror}") from None
+        raise InvalidRequest(f"cannot write the file {path}: {error.strerror}") from None
     run.answer({"out": str(path)}, f"the default rules are in {output.one_line(str(path))}")

@@ -114,7 +114,8 @@ class Run:
         if self.server is not None:
             raise InvalidRequest(
                 "this command needs the vault itself and its keys, but a server was named",
-                hint=f"run it where the vault is, without --url; --vault PATH overrides STRONGROOM_URL{_by_http()}",
+                hint="run the command on the vault's machine, without --url; --vault PATH overrides STRONGROOM_URL"
+                f"{_by_http()}",
             )
 
     def vault(self) -> Vault:
@@ -232,9 +233,9 @@ class Run:
         try:
             return Path(place).read_bytes().decode()
         except OSError as error:
-            raise InvalidRequest(f"cannot read {place}: {error.strerror}") from None
+            raise InvalidRequest(f"cannot read the file {place}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise InvalidRequest(f"{place} is not UTF-8 text") from None
+            raise InvalidRequest(f"the file {place} is not UTF-8 text") from None
 
     def secret(self, place: str, what: str) -> str:
         """A cap or passphrase, from a file that only this user can read, or from stdin if `place` is `-`."""

@@ -186,7 +186,7 @@ def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
     one = home_of(home)
     if not one.policy.is_wired:
         raise InvalidRequest(
-            f"{home} is not wired, so the vault cannot be asked which lines still exist",
+            f"the home {home} is not wired, so the vault cannot be asked which lines still exist",
             hint="run `strongroom wire hermes` first, or remove all recalled text with --all",
         )
     speaker = one.whose(Conversation(**asdict(facts)))

@@ -52,9 +52,14 @@ def _place_options(command: F) -> F:
             help="Listen on a public address without TLS: a proxy in front of the server does the TLS.",
         ),
         click.option(
-            "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The private key of --tls-cert, PEM."
+            "--tls-key",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="The private key of --tls-cert, in PEM form.",
         ),
-        click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The TLS certificate, PEM."),
+        click.option(
+            "--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The TLS certificate, in PEM form."
+        ),
         click.option(
             "--socket-mode",
             type=click.Choice(["0600", "0660"]),

@@ -27,7 +27,12 @@ from strongroom.model import Profile, Snapshot
     ]
 )
 @click.option(
-    "-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this namespace; may be repeated."
+    "-n",
+    "--namespace",
+    "namespaces",
+    type=NAMESPACE,
+    multiple=True,
+    help="Show only the profile of this namespace; may be repeated.",
 )
 @memory_options
 @pass_run
@@ -123,9 +128,13 @@ def _edited(found: Profile) -> str:
         try:
             ended = subprocess.run([*shlex.split(editor), str(path)], check=False)  # noqa: S603 - the user's own editor
         except OSError as error:
-            raise InvalidRequest(f"cannot run {editor}: {error.strerror}", hint="set EDITOR to your editor") from None
+            raise InvalidRequest(
+                f"cannot run the editor {editor}: {error.strerror}", hint="set EDITOR to your editor"
+            ) from None
         if ended.returncode != 0:
-            raise InvalidRequest(f"{editor} failed with exit code {ended.returncode}, so nothing was written")
+            raise InvalidRequest(
+                f"the editor {editor} failed with exit code {ended.returncode}, so nothing was written"
+            )
         return path.read_text().removesuffix("\n")
 
 

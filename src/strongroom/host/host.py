@@ -182,7 +182,7 @@ class Host:
         error = TimeoutError() if not made.done() or made.cancelled() else made.exception()
         provider = made.result() if error is None else None
         if provider is None:
-            _cannot_be_made(error or ProviderUnavailable("its factory returned nothing"))
+            _cannot_be_made(error or ProviderUnavailable("the provider's factory returned nothing"))
             return None
         limit = self._shared.limits.initialize
         guarded = IsolatedProvider.named(provider, self._shared.asking, self._shared.home, limit)

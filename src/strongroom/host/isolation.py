@@ -174,7 +174,12 @@ class IsolatedProvider:
         if isinstance(answer, str):
             return writable(answer)
         if answer is not None:
-            log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, error_location.kind(answer))
+            log.warning(
+                "memory provider %s: the hook %s returned a %s and not a text",
+                self.name,
+                hook,
+                error_location.kind(answer),
+            )
         return ""
 
     def _call(self, hook: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

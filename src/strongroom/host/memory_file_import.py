@@ -94,7 +94,8 @@ def _bytes(home: Path, name: str, limit: int) -> bytes:
     real = Path(os.path.realpath(home / name))
     if not real.is_relative_to(os.path.realpath(home)):
         raise InvalidRequest(
-            f"the link {name} leads out of the home directory", hint="put the file itself there, not a link"
+            f"the link {name} leads out of the home directory",
+            hint="put the file itself into the home directory, not a link",
         )
     try:
         data = _content(real, limit)
@@ -102,10 +103,12 @@ def _bytes(home: Path, name: str, limit: int) -> bytes:
         raise
     except OSError as error:
         raise InvalidRequest(
-            f"the file {name} cannot be read: {error.strerror}", hint="make it readable or move it away"
+            f"the file {name} cannot be read: {error.strerror}", hint="make the file readable, or move it away"
         ) from None
     if data is None or len(data) > limit:
-        raise InvalidRequest(f"{name} is not a file of at most {limit} bytes", hint="shorten the file or move it away")
+        raise InvalidRequest(
+            f"the path {name} is not a file of at most {limit} bytes", hint="shorten the file or move it away"
+        )
     return data
 
 
@@ -135,7 +138,7 @@ def _marks(home: Path) -> list[str]:
         marks = None
     if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
         raise InvalidRequest(
-            f"the file {MARKER} is damaged", hint="remove it; then the memory files are imported again"
+            f"the file {MARKER} is damaged", hint="remove the file; then the memory files are imported again"
         )
     return marks
 
@@ -149,5 +152,5 @@ def _remember(home: Path, marks: list[str], without: Collection[str] = ()) -> No
     except OSError as error:
         raise StoreUnavailable(
             f"the file {MARKER} cannot be written: {error.strerror}",
-            hint="the memory files were imported, but will be imported again next time",
+            hint="make the home directory writable; until then the memory files are imported again each time",
         ) from None

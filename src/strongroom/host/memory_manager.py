@@ -63,7 +63,7 @@ class MemoryManager:
     def __init__(self, shared: Shared, session: AgentSession, reach: Reach, notes: Path | None = None) -> None:
         if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
             raise InvalidRequest(
-                f"an agent for {session.context} may not write to a provider",
+                f"an agent of the context {session.context} may not write to a provider",
                 hint="give the agent Reach.RECALL, or less",
             )
         self.session = session
@@ -119,7 +119,7 @@ class MemoryManager:
         if self._external is not None:
             raise ProviderRefused(
                 f"{name} is refused: {self._external.name} is the external provider of this agent",
-                hint="an agent has only one: name the provider that you want in the runtime's settings",
+                hint="an agent has only one provider: name it in the runtime's settings",
             )
         if self._begun or self.reach not in (Reach.FULL, Reach.RECALL):
             when = "the session has begun" if self._begun else f"an agent of reach {self.reach.value} has none"
@@ -233,7 +233,7 @@ class MemoryManager:
         if self._keeping is not None:
             self._keeping.turn(self._session_id, user, assistant, messages)
         elif self._ended:
-            log.warning("a turn came after the end of its session and is not kept")
+            log.warning("a turn came after the end of its session and is not stored")
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """Ask the providers which text to keep from messages that are about to be summarised."""

@@ -129,7 +129,7 @@ class MemoryProvider(ABC):
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
         """Run one of the tools in `get_tool_schemas`, and return JSON. An error becomes JSON with the key `error`."""
-        raise NotImplementedError(f"{self.name} has no tool {tool_name}")
+        raise NotImplementedError(f"the provider {self.name} has no tool {tool_name}")
 
     def on_memory_write(
         self, action: str, target: str, content: str, metadata: Mapping[str, Any] | None = None

@@ -85,7 +85,9 @@ class Identity:
         for spelling, value in settings.items():
             key = _key(spelling)
             if key in found:
-                raise InvalidRequest(f"{key} is set twice, in two spellings", hint=f"keep {key} and drop the other")
+                raise InvalidRequest(
+                    f"the setting {key} is set twice, in two spellings", hint=f"keep {key} and drop the other"
+                )
             found[key] = value
         return cls(**found)
 

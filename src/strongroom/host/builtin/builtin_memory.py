@@ -101,7 +101,7 @@ class BuiltinMemory(MemoryProvider):
         The directory is made at the first change. `patience` is how many seconds a change waits for other writers.
         """
         if min(memory_limit, user_limit) < 1:
-            raise InvalidRequest("a limit is at least one character")
+            raise InvalidRequest("a limit must be at least 1 character")
         self._limits = {Target.MEMORY: memory_limit, Target.USER: user_limit}
         self._files = {target: TextFile(directory / name, patience=patience) for target, name in FILES.items()}
         self._status = status
@@ -182,7 +182,7 @@ class BuiltinMemory(MemoryProvider):
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:
             raise InvalidRequest(
-                "this agent may only read the memory", hint="change it from the conversation's own agent"
+                "this agent may only read the memory", hint="let the conversation's own agent change it"
             )
         done = Edited("")
 

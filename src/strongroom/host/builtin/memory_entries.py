@@ -128,7 +128,9 @@ def _check_content(content: str, limit: int) -> None:
     if len(content) > limit:
         raise InvalidRequest(f"an entry of {len(content)} characters is over the limit of {limit}", hint="shorten it")
     if any(line.strip() == "§" for line in content.splitlines()):
-        raise InvalidRequest("an entry cannot hold a line that is only §: it separates entries", hint="add two entries")
+        raise InvalidRequest(
+            "an entry cannot hold a line that is only §: it separates entries", hint="split the text into two entries"
+        )
     if any("\ud800" <= one <= "\udfff" for one in content):
         raise InvalidRequest("an entry cannot hold half of a surrogate pair", hint="send text as UTF-8")
 
@@ -184,7 +186,7 @@ def _named(entries: Sequence[str], old_text: str) -> str:
 def _check_droppable(entry: str, old_text: str, limit: int, whole: str) -> None:
     if len(entry) > limit:
         raise InvalidRequest(
-            f"the entry has {len(entry)} characters, more than the limit of {limit}: it was edited by hand",
+            f"the entry has {len(entry)} characters, more than the limit of {limit}: the file was edited by hand",
             hint="the entry was not changed; shorten the entry by hand, or split it with lines that hold only §",
         )
     if entry == whole and old_text not in (entry, prompt_text(entry)):

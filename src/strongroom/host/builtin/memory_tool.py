@@ -55,10 +55,13 @@ def parse_call(args: object) -> tuple[Target, tuple[Change, ...]]:
     operations = call.operations or []
     if operations and (call.action or call.content or call.old_text):
         raise InvalidRequest(
-            "operations cannot be combined with action, content and old_text", hint="use only one of them"
+            "operations cannot be combined with action, content and old_text",
+            hint="use operations alone, or not at all",
         )
     if len(operations) > MOST_OPERATIONS:
-        raise InvalidRequest(f"there are more than {MOST_OPERATIONS} operations", hint="split them over several calls")
+        raise InvalidRequest(
+            f"there are more than {MOST_OPERATIONS} operations", hint="make several calls with fewer operations"
+        )
     return target_of(call.target or Target.MEMORY), tuple(map(_change, operations or [call]))
 
 

@@ -77,7 +77,7 @@ class TextFile:
             raise _unavailable("read", target, error) from None
         except UnicodeDecodeError:
             raise StoreUnavailable(
-                f"{target} is not UTF-8 text", hint="save the file as UTF-8; it was not changed"
+                f"the file {target} is not UTF-8 text", hint="save the file as UTF-8; it was not changed"
             ) from None
 
     @contextmanager
@@ -103,7 +103,8 @@ class TextFile:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise StoreUnavailable(
-                        f"another process has kept {path} locked for too long", hint="find the process and end it"
+                        f"another process has kept the lock file {path} for too long",
+                        hint="find the process that holds the lock, and end it",
                     ) from None
                 time.sleep(_POLL_SECONDS)
 
@@ -112,7 +113,9 @@ class TextFile:
         try:
             _write_draft(draft, data)
             if _stamp_now(target) != seen:
-                raise VersionConflict(f"{target} was saved by somebody else just now", hint="read the file again")
+                raise VersionConflict(
+                    f"the file {target} was saved by somebody else just now", hint="read the file again"
+                )
             os.replace(draft, target)
         except OSError as error:
             raise _unavailable("write", target, error, _UNTOUCHED) from None
@@ -124,9 +127,11 @@ class TextFile:
 
 def _check_kind(target: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise StoreUnavailable(f"{target} is not a regular file", hint=f"move {target} out of the way")
+        raise StoreUnavailable(f"the path {target} is not a regular file", hint=f"move {target} out of the way")
     if status.st_size > MOST_BYTES:
-        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten the file; it was not changed")
+        raise InvalidRequest(
+            f"the file {target} is larger than {MOST_BYTES} bytes", hint="shorten the file; it was not changed"
+        )
 
 
 def _write_draft(draft: Path, data: bytes) -> None:

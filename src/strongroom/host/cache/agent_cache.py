@@ -203,7 +203,7 @@ class AgentCache(Generic[A]):
         name = _provider_of(agent)
         if name not in self._complained:
             self._complained.add(name)
-            _log.warning("%s: cache_busting_signature failed (%s), so no change is assumed", name, kind)
+            _log.warning("%s: cache_busting_signature failed (%s), so its settings count as unchanged", name, kind)
 
     # Ending.
 

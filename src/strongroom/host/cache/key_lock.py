@@ -111,7 +111,7 @@ class KeyLocks:
             holder = self._queues[wanted][0].owner
             if holder == owner:
                 raise InvalidRequest(
-                    "this would deadlock: this thread holds the agent, or an agent for which that agent's holder waits",
+                    "this would deadlock: this thread holds the agent already, or the holder waits for this thread",
                     hint="end the first lease before you ask for the next; from asyncio use AsyncAgentCache",
                 )
             wanted = self._awaited_by(holder)

@@ -79,7 +79,7 @@ def placed(text: str) -> tuple[str, str]:
     """Parse `FILE:PLACE`: a file, and where to copy it. The file must exist, and the place must be inside the home."""
     source, colon, place = text.rpartition(":")
     if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
-        raise InvalidRequest("--file needs FILE:PLACE, with a PLACE below the home")
+        raise InvalidRequest("--file needs FILE:PLACE, with a PLACE below the provider's home")
     if not Path(source).is_file():
         raise InvalidRequest(f"there is no file {source}")
     return str(Path(source).resolve()), place
@@ -119,7 +119,7 @@ def _install(source: Path, target: Path) -> None:
         except (shutil.Error, OSError) as error:
             raise InvalidRequest(
                 f"the plugin {source} cannot be copied: {_first_reason(error)}",
-                hint="make its files readable: each check runs a copy of them",
+                hint="make the plugin's files readable: each check runs a copy of the plugin",
             ) from None
     else:
         target.mkdir(parents=True)
@@ -169,7 +169,9 @@ def _importable(said: str) -> str:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise ProviderMissing(f"{said} cannot be imported", hint="write module:attribute, as Python would import it")
+        raise ProviderMissing(
+            f"the provider {said} cannot be imported", hint="write module:attribute, as Python would import it"
+        )
     return said
 
 

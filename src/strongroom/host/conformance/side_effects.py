@@ -44,7 +44,7 @@ class Watch:
             return
         self.seen.append(event)
         if self._refuse:
-            raise ConnectionRefusedError("no network here")
+            raise ConnectionRefusedError("this check refuses network connections")
 
     def _is_looking(self) -> bool:
         return bool(self._thread) if self._everywhere else threading.get_ident() == self._thread

@@ -175,7 +175,7 @@ def _module(path: Path) -> ModuleType:
     package.__path__ = []
     spec = spec_from_file_location(name, path / "__init__.py", submodule_search_locations=[str(path)])
     if spec is None or spec.loader is None:
-        raise ImportError("there is no __init__.py")
+        raise ImportError("there is no __init__.py in its directory")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -75,7 +75,7 @@ def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
 
 
 def _place(error: BaseException, directory: Path | None) -> str:
-    """The last line of the plugin's code that an error passed through. Without a directory, of any code but the host's."""
+    """The last line of the plugin's code that an error passed through; without a directory, of any code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)

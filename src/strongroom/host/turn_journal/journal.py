@@ -190,7 +190,7 @@ def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
         if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may make both
             raise KeyUnavailable(
                 f"the key {path} is missing, and {journals} holds turns that were sealed with it",
-                hint="restore the key, or remove the journals to give those turns up",
+                hint="restore the key; or remove the journals, and lose their turns",
             )
         make_directory(directory)
         with suppress(FileExistsError):  # another host was first

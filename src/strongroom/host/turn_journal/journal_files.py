@@ -23,7 +23,7 @@ def create_locked(path: Path) -> int:
     try:
         make_directory(path.parent)
     except OSError as error:
-        raise JournalUnavailable(f"cannot make {path.parent}: {error.strerror}") from None
+        raise JournalUnavailable(f"cannot make the directory {path.parent}: {error.strerror}") from None
     file = create_locked_draft(path)
     draft = path.with_suffix(DRAFT)
     try:

@@ -1,4 +1,4 @@
-"""The types that travel between a caller and a vault: a struct for each call and each answer, and one for errors.
+"""The types that travel between a caller and a vault: a struct for each call, for each answer, and for errors.
 
 The embedded vault, the HTTP server, the MCP tools and the client share these types. The package is pure: no transport,
 no I/O. No memory call has an actor field: the cap alone says whose memory it is. A `Mint` call names the actor of the

@@ -31,11 +31,13 @@ class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown
 class Transport(Protocol):
     """Carries calls into a vault in this process, or to a server. Thread-safe.
 
-    Raises the errors of `strongroom.errors`, and the same errors for both kinds of vault.
+    Raises the errors of `strongroom.errors`, which are equal for a vault in this process and on a server.
     """
 
     def call(self, call: Call[A]) -> A: ...
 
     def with_cap(self, token: str) -> Transport:
-        """A transport to the same vault under another cap. It shares open connections, and does not renew that cap."""
+        """A transport to the same vault under another cap. The transport shares open connections, and does not renew
+        the cap.
+        """
         ...

@@ -1,8 +1,11 @@
-"""The command line: `strongroom <verb>`.
+"""The command line: `strongroom <verb>`, where a verb is a command such as `put`.
 
-`app` is the root command and finds the verbs (commands such as `put`), `run_context` is the state of one run, `output`
-shows answers, `error_output` turns errors into exit codes. The module of a verb is imported only when that verb runs.
-Commands reach lines only with a cap and through `Memory`, like any other client.
+- `app` is the root command, which finds the verbs.
+- `run_context` is the state of one run.
+- `output` shows answers, and `error_output` turns errors into exit codes.
+
+The module of a verb is imported only when that verb runs. Commands reach lines only with a cap and through `Memory`,
+like any other client.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 class MomentType(click.ParamType[datetime]):
-    """An ISO date or time. Without a time zone, it is in the local one.
+    """An ISO date or time. A time without a time zone is local time.
 
     A date alone means the start of that day. With `noon` it means noon, which falls on that day in UTC for nearly every
     zone.
@@ -64,7 +64,7 @@ class ExpiryType(MomentType):
 
 
 class MetaType(click.ParamType[tuple[str, Any]]):
-    """One member of a line's meta, as `key=value`. A value that is valid JSON is read as JSON, any other as text."""
+    """One member of a line's meta, as `key=value`. A value that is JSON is read as JSON, any other value as text."""
 
     name = "key=value"
 

@@ -178,8 +178,8 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(run: Run, archive: Path | None) -> None:
     """Verify the whole log, and that it agrees with the store object by object.
 
-    This also works if the vault does not open. If all is well, the present state of the log becomes the last seen
-    checkpoint. A later roll-back to an earlier state will then be found. The exit code is 6 if anything is wrong.
+    The command also works if the vault does not open. If all is well, the present state of the log becomes the last
+    seen checkpoint. A later roll-back to an earlier state will then be found. The exit code is 6 if anything is wrong.
 
     The exit code is 8 if nothing is wrong but there is no earlier checkpoint: an older copy of the vault would look
     just as good. Nothing is stored in that case. Put back a copy of the file `checkpoint`, or accept the log as it
@@ -273,7 +273,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
 
 
 def _unsettled(report: VerificationReport) -> Iterator[str]:
-    """The unconfirmed entries: each entry that is reported for the first time, then a count of the others."""
+    """The unconfirmed entries as text: each entry that is reported for the first time, then how many others there are."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:
         yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} started, never confirmed, and without effect"

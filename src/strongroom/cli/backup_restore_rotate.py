@@ -56,7 +56,8 @@ def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file:
     """Copy the vault into DIRECTORY while it is in use, and verify the copy.
 
     The copy is encrypted like the vault and does not contain the keys. --with-keys writes the keys into a separate
-    FILE, encrypted with a passphrase. Keep that file apart from the copy: anyone with both can read everything.
+    FILE, encrypted with a passphrase. Keep that file apart from the copy: anyone who has the file and the copy can read
+    everything.
 
     Data that you forget or erase later is still in this copy, and today's root key opens it. In the copy, a cap that
     you revoke later is not revoked. If that matters, destroy old copies, or replace the root key with `strongroom
@@ -125,9 +126,9 @@ def restore(
     process that uses it.
 
     Everything goes back to the time of the backup. Lines that were forgotten since, actors that were erased since and
-    caps that were revoked since come back: repeat those commands. Lines that were put since are lost. The log looks
-    rolled back until you run `strongroom audit accept-restore`, which is recorded. A backup that was made before
-    `rotate root` opens only with the keys of that time (--keys).
+    caps that were revoked since come back. Forget, erase and revoke them again. Lines that were put since are lost. The
+    log looks rolled back until you run `strongroom audit accept-restore`, which is recorded. A backup that was made
+    before `rotate root` opens only with the keys of that time (--keys).
     """
     place = target or run.settings.vault
     _check_file(place, "restore it to a path with --to, then move it to the bucket with `strongroom migrate`")

@@ -1,7 +1,7 @@
 """cap: mint, attenuate, renew, show, revoke and list.
 
-A token is written to stdout or into a file of mode 0600, and read from a file, the environment or stdin, never from an
-argument. With a given cap, `attenuate` and `show` need no vault. They do not verify the cap.
+A token is written to stdout or into a file of mode 0600. It is read from a file, the environment or stdin, and never
+from an argument. With a given cap, `attenuate` and `show` need no vault. They do not verify the cap.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def attenuate(
 ) -> None:
     """Narrow the given cap, or your own cap. Nothing can be widened. Narrowing a given cap needs no vault.
 
-    The new cap ends no later than the original one. A cap that would allow nothing is refused.
+    The new cap ends no later than the original cap. A cap that would allow nothing is refused.
     """
     _check_free(out)
     token = strongroom.attenuate(
@@ -207,7 +207,8 @@ def _is_cut_short(parent: Token, narrowed: Token) -> bool:
 @memory_options
 @pass_run
 def renew(run: Run, out: str | None) -> None:
-    """Replace the given cap by a new cap of the same scope. Its lifetime is as long, and begins now.
+    """Replace the given cap by a new cap of the same scope. The new cap has the lifetime of the given cap, beginning
+    now.
 
     The new cap replaces the old cap in its file, or goes to the file of --out. The cap must allow renew. A cap that has
     ended or was narrowed cannot be renewed. The old cap keeps working until its own end.
@@ -335,7 +336,7 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
 
 
 def _check_free(out: str | None) -> None:
-    """Raise if `out` cannot be written. This is checked before signing; otherwise a valid cap would be lost."""
+    """Raise if `out` cannot be written. The check comes before signing; otherwise a valid cap would be lost."""
     if out is None or out == "-":
         return
     if os.path.lexists(out):

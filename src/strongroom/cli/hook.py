@@ -63,8 +63,8 @@ def check(home: str | None) -> None:
     """Before a tool call (pre_tool_call): allow the call only if it is known to be harmless for the vault.
 
     The hook blocks a call whose arguments reach for the vault, its keys, or the agent's cap, spool or policy. It also
-    blocks if the cap is missing, expired or revoked, and if any of this cannot be checked. A command that hides its
-    effect can still get past the hook: only a vault served under another user is out of reach.
+    blocks if the cap is missing, expired or revoked, and if one of these conditions cannot be checked. A command that
+    hides its effect can still get past the hook: only a vault served under another user is out of reach.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
@@ -100,7 +100,8 @@ def audit(home: str | None) -> None:
 def memory_inject(home: str | None) -> None:
     """Before a turn (pre_llm_call): give the model the lines that fit the user's message.
 
-    Use this hook only without the memory provider: with both, the model would get every line twice.
+    Use this hook only without the memory provider: with the hook and the provider, the model would get every line
+    twice.
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:

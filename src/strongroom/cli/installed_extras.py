@@ -1,4 +1,4 @@
-"""The optional extras: the packages that each one needs, whether they are installed, and the error if they are not."""
+"""The optional extras: the packages of each extra, whether they are installed, and the error if they are not."""
 
 from __future__ import annotations
 

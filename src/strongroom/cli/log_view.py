@@ -38,7 +38,7 @@ _OWNERS = (
     *("revoke", "rotate-actor", "rotate-issuer", "rotate-root", "upgrade"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
-"""Every operation in the log: those of caps, those of the owner, and `show` for a cap that was refused."""
+"""Every operation that the log can name: operations of caps and of the owner, and `show` for a cap that was refused."""
 
 
 class SeenEntry(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from strongroom.vault.migrate.move import migrate as move
 @owner_options
 @pass_run
 def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
-    """Move a vault from SOURCE to TARGET: one of them is a path, the other s3://bucket/prefix.
+    """Move a vault from SOURCE to TARGET: one is a path, and the other is s3://bucket/prefix.
 
     The vault keeps its id, its keys, its caps and its log. The vault is verified, copied, compared object by object,
     and verified again. If the move is interrupted, run the command again to continue.

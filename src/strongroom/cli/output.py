@@ -106,7 +106,7 @@ def faint(text: str) -> str:
 
 
 def bold(text: str) -> str:
-    """Style a text as the most important one."""
+    """Style a text as very important."""
     return click.style(text, bold=True)
 
 

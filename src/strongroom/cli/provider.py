@@ -64,8 +64,8 @@ def provider() -> None:
 def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     """List the providers that a host would find. For a provider that is not available, the reason is shown.
 
-    Providers bundled with an installed Hermes come first, then those in `plugins` of the home, then installed packages.
-    Each provider is loaded to find out whether it is available. This runs the provider's code.
+    Providers bundled with an installed Hermes come first, then providers in `plugins` of the home, then installed
+    packages. Each provider is loaded to find out whether it is available. This runs the provider's code.
     """
     place = _home(home)
     if not look_only:
@@ -221,7 +221,7 @@ def _rows(found: Sequence[ProviderRow]) -> Iterator[str]:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Discard the output of plugins, from Python and from other code: it could contain terminal controls."""
+    """Discard the output of plugins, from Python and from other code, because it could contain terminal controls."""
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         kept = {number: os.dup(number) for number in (1, 2)}
         try:

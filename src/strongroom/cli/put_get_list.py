@@ -97,9 +97,9 @@ def put(
 ) -> None:
     """Remember TEXT, or the text on stdin.
 
-    Without --namespace, the line goes into the only namespace that the cap covers. If the cap covers several, the
-    routing rules choose one. If the line with this --id was forgotten before, the text is not kept and the exit code is
-    5.
+    Without --namespace, the line goes into the only namespace that the cap covers. If the cap covers several
+    namespaces, the routing rules choose one of them. If the line with this --id was forgotten before, the text is not
+    kept and the exit code is 5.
     """
     texts = _texts(run, text, file, lines)
     if line_id is not None and len(texts) > 1:

@@ -1,9 +1,9 @@
 """The context of one run of the command line: the settings, the open vault, the cap, and the output.
 
-Commands take a `Run` (`@pass_run`) and shared options. `@common_options` is for all commands, `@cap_options` for those
-that need a cap, and `@memory_options` for those that a server can answer too. `@owner_options` is for commands that use
-the keys and no cap. The vault opens at its first use and closes with the command. Stdin can be read once, for one
-purpose.
+Commands take a `Run` (`@pass_run`) and shared options. `@common_options` is for all commands, `@cap_options` for
+commands that need a cap, and `@memory_options` for commands that a server can answer too. `@owner_options` is for
+commands that use the keys and no cap. The vault opens at its first use and closes with the command. Stdin can be read
+only once.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def _place_options(command: F) -> F:
-    """Add the options for the address, TLS and trusted proxies."""
+    """Add to a command the options for the address, TLS and trusted proxies."""
     for option in (
         click.option(
             "--trusted-proxy",
@@ -75,7 +75,7 @@ def _place_options(command: F) -> F:
 
 
 def _limit_options(command: F) -> F:
-    """Add the options for host names, origins, rates and times."""
+    """Add to a command the options for host names, origins, rates and times."""
     for option in (
         click.option("--log-requests", is_flag=True, help="Log every request, not only refused ones."),
         click.option(
@@ -138,10 +138,10 @@ def _limit_options(command: F) -> F:
 def serve(run: Run, /, **given: Any) -> None:
     """Serve the vault to anyone who holds a cap: over HTTP, and to MCP clients at /mcp.
 
-    The keys stay on this machine: give others a cap (`strongroom cap mint --out FILE`) and the URL of this server for
-    --url. The server runs until SIGTERM or Ctrl-C, and finishes open requests first. stderr gets one JSON object for
-    each event; the event `listening` holds the URL. On a terminal, a message shows the URL too. For a vault in a bucket
-    (--store s3://bucket/prefix), any number of servers may run, on any machines that have the keys.
+    The keys stay on this machine: give other people a cap (`strongroom cap mint --out FILE`) and the URL of this server
+    for --url. The server runs until SIGTERM or Ctrl-C, and finishes open requests first. stderr gets one JSON object
+    for each event; the event `listening` holds the URL. On a terminal, a message shows the URL too. For a vault in a
+    bucket (--store s3://bucket/prefix), any number of servers may run, on any machines that have the keys.
     """
     installed_extras.require("server")
     from strongroom.server import json_log, listen

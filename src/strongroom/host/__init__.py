@@ -1,8 +1,9 @@
 """The runtime side of the memory provider contract: any Python agent can host providers written for Hermes.
 
-`Host` runs memory providers, `MemoryManager` is the memory of one agent, `AgentCache` keeps the agents of a gateway
-between messages, `resolve_session` makes the name of a session. `strongroom.host.plugins` finds providers,
-`strongroom.host.conformance` checks them.
+- `Host` runs memory providers, and `MemoryManager` is the memory of one agent.
+- `AgentCache` keeps the agents of a gateway between messages.
+- `resolve_session` makes the name of a session.
+- `strongroom.host.plugins` finds providers, and `strongroom.host.conformance` checks them.
 """
 
 from strongroom.host.agent_context import AgentContext, Reach

@@ -1,9 +1,10 @@
 """The purpose of an agent, and the parts of memory that it may use.
 
-Runtimes build agents for conversations. They also build short-lived agents: to compress a history, to review one in the
-background, or to run a scheduled task. A short-lived agent must not open a session with a provider: nobody would write
-to that session or end it, and the agent's words are no person's memory. Yet lines that are saved before a compression
-must reach the built-in memory. So one off switch is not enough: `Reach` says which parts of memory an agent has.
+Runtimes build agents for conversations. They also build short-lived agents: to compress a history, to review a
+conversation in the background, or to run a scheduled task. A short-lived agent must not open a session with a provider:
+nobody would write to that session or end it, and the agent's words are no person's memory. Yet lines that are saved
+before a compression must reach the built-in memory. So one off switch is not enough: `Reach` says which parts of memory
+an agent has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class AgentContext(StrEnum):
     PRIMARY = "primary"
     """An agent that talks with a person."""
     SUBAGENT = "subagent"
-    """An agent with a task from another agent. That agent's provider gets the result."""
+    """An agent with a task from another agent. The provider of that other agent gets the result."""
     CRON = "cron"
     """An agent for a scheduled task."""
     FLUSH = "flush"

@@ -28,7 +28,7 @@ def kind(thing: object) -> str:
 
 
 def deepest(error: BaseException) -> str:
-    """The line of code that raised an error, the provider's or any other."""
+    """The line of code that raised an error, whether it is the provider's code or not."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 

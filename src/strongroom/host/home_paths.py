@@ -22,7 +22,8 @@ def journals(home: Path) -> Path:
 def builtin(home: Path, session: AgentSession) -> Path:
     """The directory of an agent's built-in memory: one for the owner, each other person and each shared chat.
 
-    They are separate because people who talk to one gateway must not read each other's notes in the system prompt.
+    The directories are separate because people who talk to one gateway must not read each other's notes in the system
+    prompt.
     """
     chats = (("key", session.gateway_session_key), ("chat", session.chat_id))
     people = (("alt", session.user_id_alt), ("id", session.user_id), *chats)

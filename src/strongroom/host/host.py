@@ -1,7 +1,7 @@
 """The host: runs memory providers for any number of agents in one process.
 
 The host holds what the agents share (threads, the journal, the factory of providers) and makes the memory of each
-agent. Before it makes the first one, it hands over the turns that an earlier process left in the journal.
+agent. Before the host makes the first memory, it hands over the turns that an earlier process left in the journal.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Host:
     def recover(self) -> Recovered:
         """Hand over the turns that earlier processes left in their journals.
 
-        The first call of `manager` with reach FULL does this by itself. It waits for the turns as long as for the end
-        of a session.
+        The first call of `manager` with reach FULL does this by itself. That call waits for the turns as long as for
+        the end of a session.
         """
         with self._recovering:
             return crash_recovery.recover(self._journals, self._key, self._provider, self._shared.limits)

@@ -9,7 +9,8 @@ All files are read before the first is imported, and the marker is written after
 changes nothing. After a crash or an error everything is imported again: `put` must be idempotent. Two processes that
 begin at the same moment may both import.
 
-The files belong to the owner. A runtime that serves several people must not import them into the sessions of others.
+The files belong to the owner. A runtime that serves several people must not import them into the sessions of other
+people.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ class MemoryManager:
         return tuple(one.provider for one in self._all)
 
     def add(self, provider: MemoryProvider) -> None:
-        """Add the external provider. An agent has at most one. It is added before the session begins, and only if
-        `reach` allows it.
+        """Add the external provider. An agent has at most one external provider. Add it before the session begins, and
+        only if `reach` allows it.
         """
         self.take(IsolatedProvider.named(provider, self._shared.asking, self._shared.home, self._limits.initialize))
 
@@ -165,8 +165,8 @@ class MemoryManager:
     def temporary(self, context: AgentContext, *, reach: Reach | None = None) -> MemoryManager:
         """Make the memory of a short-lived agent beside this one: for a flush, a compression, a review or a task.
 
-        The short-lived agent has this agent's person, chat and profile, and so the same notes. Its reach is `reach`, by
-        default that of its context. End the returned memory like any other.
+        The short-lived agent has this agent's person, chat and profile, and so the same notes. Its reach is `reach`, or
+        by default the reach of its context. End the returned memory like any other.
         """
         context = context_of(context)
         if context is AgentContext.PRIMARY:
@@ -388,7 +388,9 @@ class MemoryManager:
 
 
 def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
-    """End several agents within the time limit of one. All are told to end first; then all are waited for together."""
+    """End several agents within the time limit of one agent. All are told to end first; then all are waited for
+    together.
+    """
     ending = [(one, stop) for one in managers if (stop := one._say_goodbye()) is not None]
     deadline = time.monotonic() + limits.drain
     for _, stop in ending:

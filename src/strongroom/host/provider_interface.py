@@ -1,8 +1,8 @@
 """The interface of a memory provider: the methods that a runtime calls, and what the runtime may expect of them.
 
 It is Hermes' interface as of Hermes 0.19, with two more methods that users of Hermes asked for. A provider written for
-Hermes need not derive from this class: the host looks methods up by name, and uses this class's method for a missing
-one. Older signatures keep working, because a method is given only the arguments that it accepts
+Hermes need not derive from this class: the host looks methods up by name, and uses this class's method if a method is
+missing. Older signatures keep working, because a method is given only the arguments that it accepts
 (`strongroom.host.call_adapter`).
 
 Rules for every method below:
@@ -10,7 +10,8 @@ Rules for every method below:
 - An error is written to the log with the provider's name. It breaks neither a turn nor another provider.
 - A method is called from any thread, with the context variables of the caller. Hooks without an answer come one at a
   time, in the order of the events. Hooks with an answer (`prefetch`, a tool) may come while earlier turns are still
-  being stored. They come after earlier memory writes and delegations, if these take no longer than a second.
+  being stored. Hooks with an answer come after earlier memory writes and delegations, if these take no longer than a
+  second.
 - A method that exceeds its time limit is abandoned: the turn goes on without it. The provider is not called again until
   the method has returned. The time limits are in `strongroom.host.provider_limits`.
 - One object serves one agent. Several objects, for several people, live in one process.
@@ -30,7 +31,7 @@ Signature = Mapping[str, Any]
 
 
 class MemoryProvider(ABC):
-    """The memory of an agent. Only the abstract methods are required; the others do nothing by default."""
+    """The memory of an agent. Only the abstract methods are required; the other methods do nothing by default."""
 
     @property
     @abstractmethod
@@ -61,10 +62,10 @@ class MemoryProvider(ABC):
     def cache_busting_signature(self) -> Signature | None:
         """The settings that a cached agent depends on: `provider.key -> value`, flat, with JSON values.
 
-        Called for each message, before any other hook, for the active provider only. It may read the status of its
-        settings file, and the file itself only after a change. The settings must hold no secret, and must not change
-        when a token is refreshed. When they differ from the settings at the agent's start, the agent is ended and built
-        anew. An error counts as no change.
+        Called for each message, before any other hook, for the active provider only. The method may read the status of
+        its settings file, and the file itself only after a change. The settings must hold no secret, and must not
+        change when a token is refreshed. When they differ from the settings at the agent's start, the agent is ended
+        and built anew. An error counts as no change.
         """
         return None
 
@@ -116,15 +117,16 @@ class MemoryProvider(ABC):
         sealed journal. So a turn may come again after a crash: store it once. After an error, the turn stays in the
         journal and comes again when a host next starts.
 
-        `messages` are those of the whole conversation, or after a crash those of the turn. A message's `api_content`
-        holds recalled text and must not be stored. If the method has a parameter `turn_id`, it is the name of the turn.
-        A turn that comes again has its earlier name, while two turns with equal words have two names.
+        `messages` are the messages of the whole conversation, or after a crash only the messages of the turn. A
+        message's `api_content` holds recalled text and must not be stored. If the method has a parameter `turn_id`, it
+        is the name of the turn. A turn that comes again has its earlier name, while two turns with equal words have two
+        names.
         """
 
     def queue_prefetch(self, query: str, *, session_id: str = "") -> None:
         """Called after `sync_turn` with the last question, so that a recall can be prepared.
 
-        It is only a hint: `prefetch` is still called with the current question.
+        The call is only a hint: `prefetch` is still called with the current question.
         """
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
@@ -158,8 +160,7 @@ class MemoryProvider(ABC):
     ) -> None:
         """Called when the agent goes on under another session id, or with turns taken back (`rewound`).
 
-        `reset` means a new conversation; `reason` in `kwargs` names the event. The call comes after those for earlier
-        turns.
+        `reset` means a new conversation; `reason` in `kwargs` names the event. The calls for earlier turns come first.
         """
 
     def on_session_end(self, messages: Sequence[Message]) -> None:

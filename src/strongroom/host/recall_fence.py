@@ -1,4 +1,4 @@
-"""Recalled text as a turn may show it: within a budget, fenced once, with other fences in it made harmless.
+"""Recalled text as a turn may show it: within a budget, in one fence, with other fences inside made harmless.
 
 `strongroom.fence` makes the marks of the fence. This module handles the fences of other runtimes, which a provider or a
 stored line may contain. It also removes recalled text from turns before they are stored.

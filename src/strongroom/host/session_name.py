@@ -7,8 +7,9 @@
   served, turn the peer prefix on; otherwise one person's title opens another's session. Titles are compared in NFC and
   without blanks around them.
 - The gateway key, which stays with a chat through `/new` and restarts. It is compared exactly.
-- The source that the strategy names: the session's id, the repository's root, the directory, or the workspace. If it is
-  unknown, a narrower source is used, never a wider one: first the repository, then the directory, then the id.
+- The source that the strategy names: the session's id, the repository's root, the directory, or the workspace. If that
+  source is unknown, a narrower source is used, and never a wider source: first the repository, then the directory, then
+  the id.
 
 A name matches `[A-Za-z0-9_-]{1,100}` and has one of two forms:
 
@@ -69,7 +70,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Settings for the names of sessions. The defaults are those that Hermes documents."""
+    """Settings for the names of sessions. The defaults are the ones that Hermes documents."""
 
     strategy: Strategy = Strategy.PER_DIRECTORY
     peer_prefix: bool = False

@@ -1,6 +1,6 @@
 """The tools of all providers as one list: validated, without duplicates, each with its provider.
 
-A single malformed tool makes some model APIs refuse the whole request, so a malformed tool is left out, and the log
+A single malformed tool makes some model APIs refuse the whole request. So a malformed tool is left out, and the log
 names the tool and the reason. The runtime's own tools take precedence, then the built-in memory's, then the external
 provider's.
 """

@@ -123,7 +123,9 @@ class TurnQueue:
         heard.set_result(None)
 
     def _fresh(self, messages: Sequence[Message] | None) -> list[Any] | None:
-        """The new messages of this turn: those added since the last turn, or all if the history became shorter."""
+        """The new messages of this turn: those added since the last turn, or all messages if the history became
+        shorter.
+        """
         if messages is None:
             return None
         start = self._seen if len(messages) > self._seen else 0

@@ -1,22 +1,25 @@
 """The mapping from a platform's users to a provider's peers (its names for people). Settings and rule are here.
 
-The first of these that is known decides: a pin (everybody is `peer_name`), an alias of the user's id, an alias of the
-user's second id, the user's id behind the prefix, the second id. If the runtime knows no user, `peer_name` decides, and
-without it the session's key.
+The rule takes the first of these that is known:
+
+- the pin: everybody is `peer_name`;
+- an alias of the user's id, or else of the user's second id;
+- the user's id behind the prefix, or else the second id;
+- `peer_name`, or else the session's key, if the runtime knows no user.
 
 A peer matches `[A-Za-z0-9_-]{1,100}`. Names that the owner wrote (`peer_name`, `ai_peer`, aliases) stay as written if
-they consist of such characters with single dashes between; a user's id stays as it is if it is digits and lower-case
-letters. Everything else gets a hash, as session names do. Under one set of settings:
+they consist of such characters with single dashes between. A user's id stays as it is if it has only digits and
+lower-case letters. Every other name or id gets a hash, as session names do. Under one set of settings:
 
 - Two ids never become one peer, except by an alias or the pin.
-- An id that equals a name the owner wrote does not become that name: a stranger who is called like the owner, or like
+- An id that equals a name of the owner's does not become that name: a stranger who is called like the owner, or like
   the assistant, gets a hash. Only an alias maps an id to such a name, even if they are spelt alike.
 - A user with only a second id never becomes `peer_name`, and never becomes the user who has that text as a first id.
 
 Several runtimes that write to one provider may use different prefixes. The prefix `tg_` with the id `7` gives another
 peer than the id `tg_7`. The prefix `a_` with the id `b_1` gives another peer than `a_b_` with `1`. A prefix must end
-with `_` or `-`; otherwise each of its peers gets a hash. A name in one runtime and an id in another are equal if they
-are spelt alike, because neither sees the other's settings.
+with `_` or `-`; otherwise each of its peers gets a hash. A name in one runtime and an id in another runtime are equal
+if they are spelt alike, because neither runtime sees the other's settings.
 
 The module is pure. `strongroom.host.cache.settings_file` reads the settings from a file.
 """

@@ -3,7 +3,7 @@
 The number of threads is bounded by the host, not by the number of chats. Threads are daemons, because a provider that
 hangs must not hold up the end of the process; the standard library's executor joins its threads at exit and would wait
 for ever. A thread that is held for long is replaced, up to a bound. Otherwise the chats with a hanging provider would
-starve all the others.
+starve all other chats.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Workers:
         return True
 
     def wait(self, future: Future[Any], seconds: float) -> None:
-        """Wait for the result of a call. A spare thread is added if other threads are held for long."""
+        """Wait for the result of a call. A spare thread is added if tasks hold the other threads for long."""
         with suppress(TimeoutError, CancelledError):  # `futures.wait` takes half as long again
             future.exception(min(seconds, self.held))
         if not future.done() and seconds > self.held:

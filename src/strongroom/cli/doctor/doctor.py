@@ -53,9 +53,10 @@ class CheckResult(msgspec.Struct, frozen=True):
 def doctor(run: Run, use_cap: bool) -> None:
     """Check the vault, its keys, its log and your cap, step by step.
 
-    This also works if there is no vault, or if the vault does not open. With --url, doctor checks a server and the cap
-    that you would use there. With --store s3://bucket/prefix, it checks a bucket: it writes a few objects there and
-    removes them again. Nothing else is changed. The log is checked only briefly; `audit verify` checks the whole log.
+    The command also works if there is no vault, or if the vault does not open. With --url, doctor checks a server and
+    the cap that you would use there. With --store s3://bucket/prefix, it checks a bucket: it writes a few objects there
+    and removes them again. Nothing else is changed. The log is checked only briefly; `audit verify` checks the whole
+    log.
 
     The exit code is 0 if no check fails, and 6 if something was tampered with. It is 8 if the only problem is that
     there is no earlier checkpoint to compare the log with. It is 7 for any other failure.

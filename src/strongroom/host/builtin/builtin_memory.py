@@ -176,8 +176,8 @@ class BuiltinMemory(MemoryProvider):
         """Make all of the changes, or raise and make none. On return, the changes are on disk and the listeners were
         called.
 
-        Raises InvalidRequest for a change that cannot be made, StoreUnavailable if the file cannot be read or written,
-        and VersionConflict if somebody saved the file by hand at the same moment.
+        Raises InvalidRequest for a change that cannot be made. Raises StoreUnavailable if the file cannot be read or
+        written. Raises VersionConflict if somebody saved the file by hand at the same moment.
         """
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:

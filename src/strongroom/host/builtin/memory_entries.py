@@ -6,12 +6,12 @@ rules:
 - A change touches only the entries that it names. Everything else stays, to the last blank line: people edit these
   files by hand.
 - Equal entries count as one. An equal entry is never added, and removing an entry removes its copies too.
-- `old_text` names an entry if it is equal to that entry, or if it is a part of that entry and of no other. It may also
-  quote the form shown to a model, in which hidden characters are visible or gone.
+- `old_text` names an entry if it equals the entry, or if it is a part of this entry and of no other entry. `old_text`
+  may also quote the form shown to a model, in which hidden characters are visible or gone.
 - All changes are made or none, and the limit is checked on the result. A file that somebody has filled beyond the limit
   can still be made smaller.
-- The layout of a person is not guessed. An entry larger than the limit is never changed. A page of several lines
-  without any `§` is changed only if `old_text` quotes the whole page.
+- The program does not guess what a person's layout means. An entry larger than the limit is never changed. A page of
+  several lines without any `§` is changed only if `old_text` quotes the whole page.
 """
 
 from __future__ import annotations

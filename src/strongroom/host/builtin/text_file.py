@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int] | None
 
 
 class TextFile:
-    """One text file. Changes are made one at a time, by all threads and processes."""
+    """One text file. All threads and processes change it one at a time."""
 
     def __init__(self, path: Path, *, patience: float = 5.0) -> None:
         """Set the path of the file. `patience` is how many seconds a change waits for other writers."""

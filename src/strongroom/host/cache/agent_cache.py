@@ -116,7 +116,7 @@ class AgentCache(Generic[A]):
         `runtime` is everything that the agent was built from, as JSON values; leave out settings that change without a
         rebuild. An error from the build goes to the caller and leaves the key without an agent.
 
-        Raises InvalidRequest if one thread asks twice for a key, or if threads would wait for each other in a circle.
+        Raises InvalidRequest if a thread asks twice for a key, or if threads would wait for each other in a circle.
         Raises ProviderUnavailable if the cache is closed.
         """
         made_for = fingerprint({"runtime": runtime, "user": [user.id, user.id_alt]}, self._key)
@@ -145,8 +145,8 @@ class AgentCache(Generic[A]):
         """Refuse further messages and end every agent. Returns True if all agents are ended.
 
         Agents that are not in use are ended here, one after the other. Then this call waits up to `wait` seconds for
-        the agents in use. Each of those is ended when its lease ends, even if that is later. A lease of this thread is
-        not waited for.
+        the agents in use. Each agent in use is ended when its lease ends, even if that is later. A lease of this thread
+        is not waited for.
         """
         with self._turns.changed:
             self._closed = True

@@ -1,7 +1,7 @@
 """One lock per key, first come, first served. Waits that could never end are detected.
 
-A slow holder of one key does not delay other keys. `changed` is the lock over all queues. It is held for moments only.
-Callers may take `changed` to make a change of their own atomic with a change of the queues.
+A slow holder of one key does not delay other keys. `changed` is the lock over all queues, which is held for moments
+only. Callers may take `changed` to make a change of their own atomic with a change of the queues.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class CheckStage:
         """The hook through which this provider stores lines that it can recall later. Empty if there is no such hook.
 
         The probe finds the hook before the checks. Without a probe, a check calls `learn` before it does anything that
-        may break the provider: a provider that broke would look like one that never stores anything.
+        may break the provider: a broken provider would look like a provider that never stores anything.
         """
         known = self.subject.ways
         ways = self.found_ways(self.started(later(ALICE, "probe"))) if known is None else known
@@ -135,7 +135,7 @@ class CheckStage:
         """The hooks through which stored lines came back, `sync_turn` first.
 
         By default the search ends early: as soon as `sync_turn` is confirmed, or with another hook after a short wait.
-        With `whole`, it waits for both hooks.
+        With `whole`, the search waits for both hooks.
         """
         lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
         for way, line in lines.items():

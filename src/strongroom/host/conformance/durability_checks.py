@@ -96,7 +96,9 @@ def no_shutdown(stage: CheckStage) -> str:
 
 
 def _dropped(stage: CheckStage, number: int) -> weakref.ref[Any] | None:
-    """Let an agent speak, and drop the agent. Returns a weak reference to its provider, if there can be one."""
+    """Let an agent speak, and drop the agent. Returns a weak reference to its provider, or None if its class allows no
+    weak references.
+    """
     agent = stage.started(later(ALICE, f"dropped{number}"))
     agent.turn(numbered(number).said)
     try:
@@ -148,7 +150,9 @@ def recalls(stage: CheckStage) -> bool:
 
 
 def shows(stage: CheckStage) -> bool:
-    """True if an agent in this new process recalls the line at once. It does not wait, as the line should be gone."""
+    """True if an agent in this new process recalls the line at once. The check does not wait, as the line should be
+    gone.
+    """
     return recalled(LOCKER, stage.fresh())
 
 

@@ -4,8 +4,8 @@ A broken provider can neither hang the run nor harm the person who started it. T
 directory and an environment that were made for this check. When the check is over, its process and the children of its
 process are ended (`process_cleanup` describes the gaps). Their output goes to a file beside the home.
 
-The files of the person who runs the check are not hidden. So this protects against faulty providers, not against
-hostile ones.
+The files of the person who runs the check are not hidden. So the isolation protects against faulty providers, and not
+against hostile providers.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:  # noqa: ARG001 - pytest's names
-    """Collect no other tests, except those that the command line names."""
+    """Collect no tests, apart from those that the command line names."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     return True if config.getoption("--provider") and not named else None
 

@@ -1,7 +1,7 @@
 """Ends the processes that a check started, and their descendants, even outside the check's session and group.
 
 On Linux, the process of a check adopts the orphans among its descendants (`adopt`), so that all of them can be found.
-Elsewhere only the check's process group is ended, and a helper that left the group keeps running. It is the same if the
+Elsewhere only the check's process group is ended, and a helper that left the group keeps running. The same holds if the
 process of a check dies by itself.
 """
 
@@ -19,7 +19,9 @@ _SUBREAPER = 36
 
 
 def adopt() -> None:
-    """Make this process the parent of descendants whose own parent ended (a subreaper), as `init` is for others."""
+    """Make this process the parent of descendants whose own parent ended (a subreaper), as `init` does for all
+    processes.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

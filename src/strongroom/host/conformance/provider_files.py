@@ -17,7 +17,7 @@ class ProviderFiles:
         self._room = room
 
     def holding(self, text: str, agent: TestedAgent | None = None, more: Iterable[Path] = ()) -> int:
-        """Count the files of the provider, and those in `more`, that contain this text in clear or in a common
+        """Count the files of the provider, and the files in `more`, that contain this text in clear or in a common
         encoding.
         """
         forms = written(text)

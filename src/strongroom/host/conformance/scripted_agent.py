@@ -94,7 +94,7 @@ class TestedAgent:
         return self
 
     def stop(self) -> None:
-        """End the session with both calls: `on_session_end` and `shutdown`."""
+        """End the session with the calls `on_session_end` and `shutdown`."""
         self.call("on_session_end", list(self.messages))
         self.call("shutdown")
 

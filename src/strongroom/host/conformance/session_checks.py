@@ -79,7 +79,7 @@ def _compress(agent: TestedAgent, new_id: str) -> None:
 
 
 def new_conversation(stage: CheckStage) -> str:
-    """Begin a new conversation with `/new`, go back to the old one, then branch it."""
+    """Begin a new conversation with `/new`, go back to the old conversation, then branch it."""
     stage.learn()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -109,7 +109,7 @@ def rewound(stage: CheckStage) -> str:
 
 
 def no_orphans(stage: CheckStage) -> str:
-    """Build short-lived agents, and one that is ended without a turn."""
+    """Build short-lived agents, and an agent that is ended without a turn."""
     first = stage.started()
     first.turn("Good morning")
     first.stop()

@@ -18,7 +18,7 @@ _NO_TOOLS = "it has no tools"
 
 
 def before_start(stage: CheckStage) -> str:
-    """Compare the tools before `initialize` with those after it."""
+    """Compare the tools before `initialize` with the tools after it."""
     agent = stage.agent()
     early = _names(agent)
     late = _names(stage.started())

@@ -1,10 +1,10 @@
 """Finding providers by name, in three sources, or in a directory.
 
 The three sources, in order: providers bundled with an installed Hermes, directories `<home>/plugins/<name>/`, and pip
-packages with an entry point in the group `hermes_agent.memory_providers`. If two plugins have one name, the first is
-used; the other is listed as taken.
+packages with an entry point in the group `hermes_agent.memory_providers`. If two plugins have one name, the first
+plugin is used, and the second is listed with the remark that the name is taken.
 
-- Listing runs nothing of a plugin. Its code runs when it is loaded by name, or examined.
+- Listing runs no code of a plugin. The code runs when the plugin is loaded by name, or examined.
 - Hermes' rules decide what is a plugin: the first 8,192 characters of `__init__.py` name `MemoryProvider` or
   `register_memory_provider`, and the directory's name begins neither with `_` nor with a dot.
 - A bare word never names a directory: otherwise a folder that happens to be in the working directory would run.

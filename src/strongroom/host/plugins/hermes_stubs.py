@@ -7,11 +7,11 @@ module, the module comes from here. A plain module `agent.py` cannot have submod
 `sys.modules` directly.
 
 There are two side effects. From the first load on, `import utils` finds a module in this process even if no module of
-that name is installed. A real module can also become importable after a stand-in was imported. It is then used from the
-next load of a plugin on, while earlier imports keep the stand-in.
+that name is installed. A real module can also become importable after a stand-in was imported. The real module is then
+used from the next load of a plugin on, while earlier imports keep the stand-in.
 
 This module also holds the home that a provider works with. `at_home` sets this home for the calls made inside, in their
-context alone, so that two homes can be in use at once in one process.
+context alone, so one process can use two homes at once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def at_home(home: Path) -> Iterator[None]:
 
 
 def get_hermes_home() -> Path:
-    """The home of the current call. Without one, the variable `HERMES_HOME`, and without that, `~/.hermes`."""
+    """The home of the current call. If the call has none, the variable `HERMES_HOME`, or else `~/.hermes`."""
     named = os.environ.get("HERMES_HOME", "").strip()
     return _HOME.get() or (Path(named) if named else Path.home() / ".hermes")
 
@@ -150,7 +150,7 @@ def supplied() -> str:
 
 
 def is_supplied_in_part(name: str) -> bool:
-    """True if a module belongs to a Hermes package that is supplied in part here, because Hermes is not installed."""
+    """True if Hermes is not installed, and a module is in a Hermes package of which only a part is supplied here."""
     return name.partition(".")[0] in {one.partition(".")[0] for one in _SUPPLIED} and not elsewhere(
         "agent.memory_provider"
     )

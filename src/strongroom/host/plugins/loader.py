@@ -3,11 +3,11 @@
 - A failure of a plugin is reported: `ProviderUnavailable` carries the reason, with the line of the plugin's own code
   that the error passed through. A `register` that raises is a failure, too. Hermes would skip it and try the plugin's
   classes instead.
-- Each agent gets an object of its own. A plugin that returns an object again is asked for another one, or refused.
+- Each agent gets an object of its own. A plugin that returns an object again is asked for another object, or refused.
 - A directory becomes a module under a name made from its path, so that plugins of one name in two homes share nothing.
   Plugins bundled with Hermes import themselves by their own name and keep it. A module is loaded once per process; a
   module that failed is loaded anew when it is asked for again.
-- The manifest explains a failure. It never causes one.
+- The manifest explains a failure and never causes a failure.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class FoundPlugin:
     path: Path | None = None
     description: str = ""
     taken_by: Where | None = None
-    """The earlier source that has a plugin of this name. If there is one, this plugin is not loaded by its name."""
+    """The earlier source that has a plugin of this name. If there is such a source, this plugin is not loaded by its
+    name.
+    """
     manifest: Manifest = field(default_factory=Manifest)
     entry: metadata.EntryPoint | None = None
 
@@ -166,7 +168,7 @@ def _source(one: FoundPlugin) -> Any:
 
 
 def _module(path: Path) -> ModuleType:
-    """Import the module of a plugin's directory. Its relative imports find the other files of the directory."""
+    """Import the module of a plugin's directory. Its relative imports find the other files of that directory."""
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = f"{_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', path.name)}_{digest}"
     if name in sys.modules:
@@ -187,7 +189,7 @@ def _module(path: Path) -> ModuleType:
 
 
 class _Registry:
-    """The object `ctx` that `register(ctx)` gets. It takes a provider; every other registration is ignored."""
+    """The object `ctx` that `register(ctx)` gets. `ctx` takes a provider, and ignores every other registration."""
 
     def __init__(self) -> None:
         self.provider: Any = None

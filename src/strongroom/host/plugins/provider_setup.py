@@ -86,7 +86,7 @@ class SetupResult:
     variables: tuple[str, ...] = ()
     """The names of the variables that were written to `.env`."""
     tightened: bool = False
-    """True if other users could read or write `.env` before, and cannot any more."""
+    """True if other users could read or write `.env` before the set-up, and cannot any more."""
     lost: tuple[str, ...] = ()
     """The keys of the fields that were not stored, because the provider has no `save_config` of its own."""
 

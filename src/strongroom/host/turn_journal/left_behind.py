@@ -100,7 +100,9 @@ def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
 
 
 def _remains(path: Path, key: bytes) -> Remains | None:
-    """The content of a file that no process holds, or None. A file that cannot be read does not stop the others."""
+    """The content of a file that no process holds, or None. A file that cannot be read does not stop the reading of
+    other files.
+    """
     file = open_locked(path)
     if file is None:
         return None

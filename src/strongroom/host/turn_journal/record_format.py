@@ -1,7 +1,7 @@
 """The format of a journal: records, and the frames that hold them. See docs/spec/journal.md.
 
-A frame has its length, its number, a checksum of both, and the record, sealed for its file and number. The module is
-pure, except for a random salt, and opens no files.
+A frame has its length, its number, a checksum of length and number, and the record, sealed for its file and number. The
+module is pure, except for a random salt, and opens no files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Turn(msgspec.Struct, frozen=True, tag="turn"):
     session: str
     """The session id that the agent had at its start."""
     told: Mapping[str, Any]
-    """The other arguments of `initialize`, without callbacks."""
+    """The arguments of `initialize` apart from the session id, without callbacks."""
     user: str
     assistant: str
     current: str

@@ -273,7 +273,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
 
 
 def _unsettled(report: VerificationReport) -> Iterator[str]:
-    """The unconfirmed entries as text: each entry that is reported for the first time, then how many others there are."""
+    """The unconfirmed entries: each entry that is reported for the first time, then the number of the others."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:
         yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} started, never confirmed, and without effect"

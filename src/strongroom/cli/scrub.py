@@ -45,7 +45,7 @@ class Left(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Work:
-    """One home, and the findings of the steps. If `chosen` is None, the vault is asked which lines still exist."""
+    """One Hermes home, and the findings of the steps. If `chosen` is None, the vault is asked which lines exist."""
 
     home: HermesHome
     chosen: frozenset[LineId] | None

@@ -1,4 +1,4 @@
-"""The host together with the provider, for checks that need both."""
+"""The host together with the provider, for checks that need host and provider."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
 
 
 def _is_first(provider: object) -> bool:
-    """True if this object was never given to an agent before. Records that it is given now."""
+    """True if this object was never given to an agent before. Records that the object is given now."""
     with _handing_out:
         was = _handed_out.get(id(provider)) is provider or _kept.get(type(provider)) is provider
         try:

@@ -1,4 +1,4 @@
-"""The files of journals: created and opened under a lock, and written whole. Their content is not known here."""
+"""The files of journals: created and opened under a lock, written whole. This module does not know their content."""
 
 from __future__ import annotations
 

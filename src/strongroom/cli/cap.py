@@ -360,5 +360,5 @@ def _issue(run: Run, token: Token, out: str | None) -> None:
         first, *narrowed = parse(token).links
         lost = f"the signed cap is lost; void it with `strongroom cap revoke {first.id[:16]}` and mint another"
         hint = "name another file" if narrowed else lost
-        raise InvalidRequest(f"cannot write {out}: {error.strerror}", hint=hint) from None
+        raise InvalidRequest(f"cannot write the file {out}: {error.strerror}", hint=hint) from None
     run.answer(IssuedCap(shown, None, out), [f"written to {output.one_line(out or '')}", *cap_lines(shown)])

@@ -415,5 +415,5 @@ def _check_text(*texts: object) -> None:
         if not isinstance(text, str):
             raise InvalidRequest(
                 f"a turn must consist of texts, not of a {type(text).__name__}",
-                hint="join the text parts of the message",
+                hint="join the text parts of each message into one text",
             )

@@ -148,7 +148,7 @@ def _named(name: str) -> str:
 def _key(spelling: object) -> str:
     if not isinstance(spelling, str) or spelling not in _SPELLINGS:
         raise InvalidRequest(
-            f"{str(spelling)[:80]!r} is not an identity setting", hint=f"the settings are {', '.join(KEYS)}"
+            f"{str(spelling)[:80]!r} is not an identity setting", hint=f"the identity settings are {', '.join(KEYS)}"
         )
     return _SPELLINGS[spelling]
 
@@ -166,4 +166,4 @@ def _checked_aliases(aliases: object) -> dict[str, str]:
 
 def _check_name(key: str, name: object) -> None:
     if not isinstance(name, str) or (name and not name.strip()):
-        raise InvalidRequest(f"{key} must be text", hint="put a number in quotes, or leave the key out")
+        raise InvalidRequest(f"the setting {key} must be text", hint="put a number in quotes, or leave the key out")

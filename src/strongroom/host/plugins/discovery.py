@@ -96,7 +96,7 @@ def load_path(path: Path, home: Path) -> Factory:
     """The factory of the provider in a directory, which may be anywhere."""
     directory = path.expanduser().resolve()
     if not directory.is_dir():
-        raise ProviderMissing(f"{path} is not a directory", hint="name the directory that holds __init__.py")
+        raise ProviderMissing(f"the path {path} is not a directory", hint="name the directory that holds __init__.py")
     one = _in_directory(directory, Where.PATH)
     if not manifests.names_a_provider(directory):
         raise unavailable(one, manifests.why_no_plugin(directory))

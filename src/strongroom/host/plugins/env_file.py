@@ -196,4 +196,6 @@ def write(home: Path, content: str | None) -> None:
 
 
 def _refused(path: Path, why: str) -> ProviderUnavailable:
-    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint="nothing was written to the file")
+    return ProviderUnavailable(
+        f"the file {path} cannot be used for settings: {why}", hint="nothing was written to the file"
+    )

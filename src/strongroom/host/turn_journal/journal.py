@@ -108,7 +108,7 @@ class Journal:
 
     def _write(self, record: Record) -> int:
         if self._file < 0:
-            raise JournalUnavailable("the journal is closed")
+            raise JournalUnavailable("the journal of waiting turns is closed")
         self._number += 1
         framed = frame(self._key, self._run, self._number, record)
         if self._size + len(framed) > self._most:
@@ -147,7 +147,8 @@ class Journal:
     def _make_room(self, length: int) -> None:
         if self._needed + length > self._most:
             raise JournalUnavailable(
-                "the journal is full", hint="the provider does not accept turns; the runtime's log shows why"
+                "the journal of waiting turns is full",
+                hint="the provider does not accept turns; the runtime's log shows why",
             )
         self._shrink()
 

@@ -38,7 +38,7 @@ MEANINGS = {
     INTERRUPTED: "interrupted by the user",
     BROKEN_PIPE: "the program reading the output closed the pipe",
 }
-"""What each exit code means. A script copies this table to `docs/cli.md`."""
+"""The meaning of each exit code. A script copies this table to `docs/cli.md`."""
 
 
 class ErrorDocument(msgspec.Struct, frozen=True):

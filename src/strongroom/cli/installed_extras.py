@@ -26,6 +26,6 @@ def is_installed(extra: str) -> bool:
 
 
 def require(extra: str) -> None:
-    """Raise `InvalidRequest` if an extra is not installed. The hint is the command that installs it."""
+    """Raise `InvalidRequest` if an extra is not installed. The hint is the command that installs the extra."""
     if not is_installed(extra):
         raise InvalidRequest(f"{USES[extra]} needs packages that are not installed", hint=install(extra))

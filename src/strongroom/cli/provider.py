@@ -1,4 +1,4 @@
-"""provider: list, set up and check memory providers written for Hermes, whoever wrote them."""
+"""provider: list, set up and check memory providers written for Hermes, by Strongroom or by other people."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProviderRow(msgspec.Struct, frozen=True):
     """None if this is not known, because --look-only runs no code of the provider."""
     reason: str
     note: str = ""
-    """What is wrong with the provider's manifest. A faulty manifest never keeps a provider from loading."""
+    """The fault of the provider's manifest, if it has one. A faulty manifest never keeps a provider from loading."""
     can_be_set_up: bool = False
 
 

@@ -25,7 +25,7 @@ _MARGIN = "   "
 
 
 class PutResult(msgspec.Struct, frozen=True):
-    """What put did with one line. `rule` is set only if a routing rule chose the namespace."""
+    """The result of put for one line. `rule` is set only if a routing rule chose the namespace."""
 
     id: str
     namespace: str

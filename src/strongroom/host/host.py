@@ -1,7 +1,7 @@
 """The host: runs memory providers for any number of agents in one process.
 
-The host holds what the agents share (threads, the journal, the factory of providers) and makes the memory of each
-agent. Before the host makes the first memory, it hands over the turns that an earlier process left in the journal.
+The host holds the things that all agents share (threads, the journal, the factory of providers) and makes the memory of
+each agent. Before the host makes the first memory, it hands over the turns that an earlier process left in the journal.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Under the strategy per-session, nothing is imported: each run would put the files into a session to which nobody
 returns. Under every other strategy, a file's content is imported once for each destination (`into`), and again after
-the file changed. A marker file in the home records hashes of what was imported. The marker holds neither text nor
+the file changed. A marker file in the home records hashes of the imported texts. The marker holds neither text nor
 names, but anyone who has a text can test whether it was imported.
 
 All files are read before the first is imported, and the marker is written after the last. So a file that is refused

@@ -192,7 +192,7 @@ def _check_droppable(entry: str, old_text: str, limit: int, whole: str) -> None:
     if entry == whole and old_text not in (entry, prompt_text(entry)):
         raise InvalidRequest(
             "the file has no line with only §, so all of its lines are one entry",
-            hint="quote the whole entry as old_text, or split it by hand with lines that hold only §",
+            hint="quote the whole entry as old_text, or split the file by hand with lines that hold only §",
         )
 
 

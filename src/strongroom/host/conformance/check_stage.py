@@ -190,7 +190,7 @@ class CheckStage:
         return recalled(line, self.started(session), self.fresh(session))
 
     def expect(self, line: SpokenLine, session: AgentSession, after: str) -> None:
-        """Fail if a fresh agent does not recall the line. The agent has the person of `session`, in a new session."""
+        """Fail if a new session of the person in `session` does not recall the line."""
         self.needs_memory()
         if not self.fresh(session).keeps(line):
             raise Failed(f"a line that was told did not come back after {after}")

@@ -1,4 +1,4 @@
-"""Checks of what stays stored: after the process was killed, after a removal, and without a shutdown."""
+"""Checks that stored lines stay: after the process was killed, after a removal, and without a shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of who can read which lines: two people, ten people at once, and chats with similar keys."""
+"""Checks that people cannot read the lines of others: two people, ten people at once, and chats with similar keys."""
 
 from __future__ import annotations
 

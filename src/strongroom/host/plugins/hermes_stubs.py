@@ -171,7 +171,9 @@ def supply() -> None:
 
 
 def withdraw() -> None:
-    """Undo `supply`: for tests, and for a runtime that is done with plugins. Plugins keep what they imported."""
+    """Undo `supply`: for tests, and for a runtime that is done with plugins. Plugins keep the modules that they have
+    imported.
+    """
     if _SUPPLIER in sys.meta_path:
         sys.meta_path.remove(_SUPPLIER)
     for name in _SUPPLIED:

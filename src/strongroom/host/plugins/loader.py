@@ -177,7 +177,7 @@ def _module(path: Path) -> ModuleType:
     package.__path__ = []
     spec = spec_from_file_location(name, path / "__init__.py", submodule_search_locations=[str(path)])
     if spec is None or spec.loader is None:
-        raise ImportError("there is no __init__.py in its directory")
+        raise ImportError("there is no __init__.py in the plugin's directory")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -210,7 +210,7 @@ class _Registry:
 
     @property
     def instead(self) -> str:
-        """A description of what `register` did instead of registering a provider."""
+        """The calls that `register` made instead of registering a provider, in words."""
         called = ", ".join(f"ctx.{name}" for name in self.ignored)
         calls = f"called {called}, which the host ignores, and never" if called else "never called"
         return f"its register(ctx) {calls} register_memory_provider"

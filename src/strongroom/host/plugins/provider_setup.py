@@ -320,7 +320,7 @@ def _saves(provider: Any) -> bool:
 
 
 def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUnavailable) -> ProviderUnavailable:
-    """Restore `.env`, and return the error with a hint that says what was written and stays."""
+    """Restore `.env`, and return the error with a hint that says whether anything stays written."""
     left = "nothing was written to .env; what the provider wrote of its own before it failed is not known here"
     try:
         if written:

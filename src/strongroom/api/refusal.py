@@ -1,4 +1,4 @@
-"""An error as it travels, and the HTTP status of each reason."""
+"""An error as it travels from the vault to a client, and the HTTP status of each reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from strongroom.errors import BY_REASON, CapRevoked, ServerDefect, StrongroomErr
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as it travels: its family, its stable reason, a sentence, and a hint if there is one."""
+    """An error as it travels from the vault to a client: its family, its stable reason, a sentence, and a hint if there
+    is one.
+    """
 
     error: str
     reason: str

@@ -159,7 +159,7 @@ class Run:
         if self.server is not None:
             raise CapMissing(
                 "a server needs a cap, and none was given",
-                hint="name a cap's file with --cap-file; the vault's owner makes one with"
+                hint="name a cap's file with --cap-file; the vault's owner makes a cap with"
                 " `strongroom cap mint ... --out FILE`",
             )
         if self._own is None:

@@ -182,7 +182,7 @@ class BuiltinMemory(MemoryProvider):
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:
             raise InvalidRequest(
-                "this agent may only read the memory", hint="let the conversation's own agent change it"
+                "this agent may only read the memory", hint="let the conversation's own agent change the memory"
             )
         done = Edited("")
 

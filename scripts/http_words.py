@@ -246,6 +246,7 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "tags": (None, f"at most {TAGS_LIMIT}, each of 1 to {TAG_LIMIT} characters"),
         "meta": (None, f"a JSON object of your own, at most {META_LIMIT} bytes and {META_DEPTH} deep"),
         "expires": (None, "from when on there is no such document"),
+        "unused": (None, "only under a key that no document ever had; `version_conflict` otherwise"),
     },
     "ListDocuments": {
         "prefix": (None, "how the keys begin"),

@@ -214,6 +214,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "archive-forgotten": ("design", "an import never revives a forgotten line"),
     "archive-idempotent": ("design", "an import can be repeated, resumed after SIGKILL, and run twice at once"),
     "archive-conflict": ("design", "another line or profile of the vault stays and is reported"),
+    "archive-documents": ("design", "an archive carries documents; none is overwritten, revived or misread"),
     "archive-portable": ("design", "every field comes through; the format is as specified"),
     "archive-sealed": ("design", "the encrypted file shows no text, opens with age, and overwrites nothing"),
     "backup-never-over": ("design", "backup and restore overwrite and delete nothing"),

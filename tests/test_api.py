@@ -84,6 +84,7 @@ FULL: dict[type[api.Call[Any]], dict[str, Any]] = {
         "tags": ("t",),
         "meta": {"m": 1},
         "expires": NOON,
+        "unused": True,
     },
     api.ListDocuments: {"prefix": "a", "namespaces": ("work",), "limit": 7, "after": "work/a"},
     api.DeleteDocument: {"key": "a", "namespace": "work", "version": "v"},

@@ -256,7 +256,7 @@ PROFILE = {"record": "profile", "namespace": "work", "text": "p"}
         (raw(HEADER, {**LINE, "extra": 1}, lines=1), "tampered"),
         (raw(HEADER, {**LINE, "kind": "spell"}, lines=1), "tampered"),
         (raw(HEADER, {**LINE, "record": "program"}, lines=1), "tampered"),
-        (raw({**HEADER, "v": 3}), "invalid_request"),
+        (raw({**HEADER, "v": 4}), "invalid_request"),
         (raw({**HEADER, "actor": "\x1b[2Jlocal/alice"}), "invalid_request"),
         (raw({**HEADER, "vault": "../../keys"}), "invalid_request"),
         (raw({**HEADER, "exported": 10**17}), "invalid_request"),

@@ -77,7 +77,7 @@ def test_key_that_comes_twice_inside_meta_is_refused() -> None:
 @pytest.mark.requirement("details-format", "archive-whole")
 def test_archive_of_version_1_with_details_and_one_of_a_later_version_are_refused_by_name() -> None:
     assert reason_of(unpack, record(1, tags=["trip"])) == "invalid_request"
-    assert reason_of(unpack, record(3)) == "invalid_request"
+    assert reason_of(unpack, record(4)) == "invalid_request"
 
 
 @pytest.mark.requirement("details-format", "archive-whole")

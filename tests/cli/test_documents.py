@@ -59,13 +59,27 @@ def test_recall_shows_the_key_of_a_document(cli: Cli) -> None:
     assert [one["document"] for one in cli("list", "--kind", "document", "--json").json["lines"]] == [KEY]
 
 
-def test_export_says_that_it_leaves_documents_out(cli: Cli) -> None:
+@pytest.mark.requirement("archive-documents", "cli-archive")
+def test_document_is_exported_and_imported_and_a_clash_is_named(cli: Cli) -> None:
     cli("init")
     cli("put", "Trip to Chengdu", *AT)
     plain = ("--i-understand-this-is-plaintext", "--force")
-    assert "documents" not in cli("export", "a.jsonl", *plain).err
+    assert "documents" not in cli("export", "a.jsonl", *plain).out
     cli("document", "write", KEY, "Train at nine", *AT)
-    done = cli("export", "a.jsonl", *plain)
-    assert "does not contain documents" in done.err
-    assert "1 line" in done.out
-    assert "documents" not in cli("export", "a.jsonl", *plain, "-n", "work").err
+    assert "documents: 1" in cli("export", "a.jsonl", *plain).out
+    assert cli("export", "b.jsonl", *plain, "-n", "work", "--json").json["documents"] == 0
+    cli("init", "second")
+    there = ("--vault", "second")
+    assert "1 line, 0 profiles, 1 document" in cli("import", "a.jsonl", "--check", *there).out
+    assert cli("import", "a.jsonl", *there, "--json").json["documents_put"] == 1
+    assert cli("document", "read", KEY, *AT, *there).out.strip() == "Train at nine"
+    assert cli("import", "a.jsonl", *there, "--json").json["documents_there"] == 1
+    cli("document", "write", KEY, "Bus at ten", *AT, *there, "--overwrite")
+    done = cli("import", "a.jsonl", *there)
+    assert done.code == 5
+    assert f"travel {KEY}" in done.out
+    assert cli("document", "read", KEY, *AT, *there).out.strip() == "Bus at ten"
+    cli("document", "delete", KEY, *AT, *there, "--yes")
+    done = cli("import", "a.jsonl", *there, "--json")
+    assert (done.code, done.json["documents_forgotten"]) == (0, 1)
+    assert cli("document", "read", KEY, *AT, *there).code == 4

@@ -274,6 +274,7 @@ def test_profiles_forgetting_and_erasing_work_through_a_server(cli: Cli, far: Cl
 @pytest.mark.requirement("cli-url", "cli-archive")
 def test_archive_goes_out_of_one_server_and_comes_back_into_it(cli: Cli, far: Cli) -> None:
     far("put", "a trip", "-n", "travel")
+    far("document", "write", "notes/trip.md", "Train at nine", "-n", "travel")
     clear = "--i-understand-this-is-plaintext"
     assert far("export", "far.jsonl", clear, "--json").json["lines"] == 1
     assert cli("export", "near.jsonl", clear).code == 0
@@ -281,7 +282,10 @@ def test_archive_goes_out_of_one_server_and_comes_back_into_it(cli: Cli, far: Cl
     near = Path("near.jsonl").read_text().splitlines()
     assert lines[:1] == near[1:2]
     assert json.loads(header)["vault"] == json.loads(near[0])["vault"]
-    assert far("import", "far.jsonl", "--json").json["there"] == 1
+    done = far("import", "far.jsonl", "--json").json
+    assert (done["there"], done["documents_there"]) == (1, 1)
+    far("document", "delete", "notes/trip.md", "-n", "travel", "--yes")
+    assert far("import", "far.jsonl", "--json").json["documents_forgotten"] == 1
 
 
 @pytest.mark.requirement("cli-url")

@@ -71,6 +71,7 @@ CALLS: dict[type[api.Call[Any]], api.Call[Any]] = {
         version="01JABCDEFGHJKMNPQRSTVWXYZ0",
         tags=("a",),
         meta={"b": 1},
+        unused=True,
     ),
     api.ListDocuments: api.ListDocuments(prefix="notes/", namespaces=("travel",), limit=10, after="travel/notes/a"),
     api.DeleteDocument: api.DeleteDocument(key="notes/trip.md", version="01JABCDEFGHJKMNPQRSTVWXYZ0"),

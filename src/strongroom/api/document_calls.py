@@ -21,7 +21,10 @@ class ReadDocument(Call[Document], frozen=True, kw_only=True):
 
 
 class WriteDocument(Call[Document], frozen=True, kw_only=True):
-    """Write a document that is still at `version` (compare-and-swap). An empty `version`: it must not exist yet."""
+    """Write a document that is still at `version` (compare-and-swap). An empty `version`: it must not exist yet.
+
+    With `unused`, the key must never have had a document, not even one that was deleted.
+    """
 
     op = Op.PUT
     answer = Document
@@ -33,6 +36,7 @@ class WriteDocument(Call[Document], frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     meta: Mapping[str, Any] | None = None
     expires: datetime | None = None
+    unused: bool = False
 
 
 class ListDocuments(Call[DocumentPage], frozen=True, kw_only=True):

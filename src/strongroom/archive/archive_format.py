@@ -1,14 +1,14 @@
 """The format of an archive: JSON Lines with a header, and an end record with counts and a hash (docs/spec/archive.md).
 
 All functions are pure. `unpack` checks the whole archive before it returns any part: the hash, the counts, and each
-line by the rules of a put.
+line and document by the rules of a write.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,8 @@ DETAILED = 2
 
 A reader of version 1 refuses such an archive because of its version.
 """
+DOCUMENTED = 3
+"""The version of an archive with a document. A reader of 1 or 2 refuses it by name."""
 
 ARCHIVE_LIMIT = 512 * 1024 * 1024
 """The size of the largest archive in bytes.
@@ -89,22 +91,67 @@ class ArchivedProfile(
     text: str
 
 
-class _End(msgspec.Struct, tag="end", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ArchivedDocument(
+    msgspec.Struct,
+    tag="document",
+    tag_field="record",
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
+):
+    """The present version of a document; `provenance.recorded` is when it was written. Only in an archive of version 3.
+
+    Earlier versions stay behind. An imported document gets a version and a provenance of its own.
+    """
+
+    key: str
+    namespace: Namespace
+    version: LineId
+    text: str
+    provenance: Provenance
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, Any] | None = None
+    expires: Millis | None = None
+
+
+class _End(
+    msgspec.Struct,
+    tag="end",
+    tag_field="record",
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
+):
+    """The counts. `documents` is there only if there are any."""
+
     lines: int
     profiles: int
+    documents: int = 0
     sha256: str
 
 
-_Record = Header | ArchivedLine | ArchivedProfile | _End
+_Record = Header | ArchivedLine | ArchivedProfile | ArchivedDocument | _End
 """One record: one line of the archive file."""
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """A decoded archive. Lines are ordered by id and then namespace, profiles by namespace."""
+    """A decoded archive. Lines are ordered by id and then namespace, profiles by namespace.
+
+    Documents are ordered by key and then namespace.
+    """
 
     header: Header
     lines: tuple[ArchivedLine, ...]
     profiles: tuple[ArchivedProfile, ...] = ()
+    documents: tuple[ArchivedDocument, ...] = ()
+
+    @property
+    def namespaces(self) -> set[Namespace]:
+        """Every namespace that something in it is of."""
+        found = {line.namespace for line in self.lines} | {profile.namespace for profile in self.profiles}
+        return found | {document.namespace for document in self.documents}
 
 
 _START = b'{"record":"header","format":"strongroom-archive",'
@@ -115,17 +162,29 @@ _encode = msgspec.json.Encoder().encode
 def pack(archive: Archive) -> bytes:
     """Encode an archive. Raises `BodyTooLarge` above the limit.
 
-    The version depends on the lines: an archive without details (tags, meta, expiry, turn) has version 1, which every
-    version of Strongroom reads.
+    The version depends on the content: an archive without documents and without details (tags, meta, expiry, turn) has
+    version 1, which every version of Strongroom reads.
     """
     lines = sorted(archive.lines, key=_place)
     profiles = sorted(archive.profiles, key=lambda one: one.namespace)
-    version = DETAILED if any(line.is_detailed for line in lines) else VERSION
-    body = _joined([msgspec.structs.replace(archive.header, v=version), *lines, *profiles])
-    end = _End(lines=len(lines), profiles=len(profiles), sha256=hashlib.sha256(body).hexdigest())
+    documents = sorted(archive.documents, key=_document_place)
+    header = msgspec.structs.replace(archive.header, v=_version(lines, documents))
+    body = _joined([header, *lines, *profiles, *documents])
+    end = _End(
+        lines=len(lines),
+        profiles=len(profiles),
+        documents=len(documents),
+        sha256=hashlib.sha256(body).hexdigest(),
+    )
     if len(body) > ARCHIVE_LIMIT - 256:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes", hint="export one namespace at a time")
     return body + _joined([end])
+
+
+def _version(lines: Iterable[ArchivedLine], documents: Collection[ArchivedDocument]) -> int:
+    if documents:
+        return DOCUMENTED
+    return DETAILED if any(line.is_detailed for line in lines) else VERSION
 
 
 def _joined(records: Iterable[_Record]) -> bytes:
@@ -152,13 +211,20 @@ def unpack(data: bytes) -> Archive:
     profiles = tuple(
         _checked_profile(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedProfile)
     )
-    if (len(lines), len(profiles)) != (end.lines, end.profiles) or records != [*lines, *profiles]:
+    documents = tuple(
+        _checked_document(one, at, header.v)
+        for at, one in enumerate(records, start=2)
+        if isinstance(one, ArchivedDocument)
+    )
+    counts = (len(lines), len(profiles), len(documents))
+    if counts != (end.lines, end.profiles, end.documents) or records != [*lines, *profiles, *documents]:
         raise Tampered(
             "the archive's contents do not match the counts at its end", hint="use another copy of the archive"
         )
     _check_order([_place(line) for line in lines])
     _check_order([(profile.namespace, "") for profile in profiles])
-    return Archive(header, lines, profiles)
+    _check_order([_document_place(document) for document in documents])
+    return Archive(header, lines, profiles, documents)
 
 
 def _header(data: bytes) -> Header:
@@ -171,9 +237,9 @@ def _header(data: bytes) -> Header:
     found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
     if not isinstance(found, Header):
         raise _damaged()
-    if found.v not in (VERSION, DETAILED):
+    if found.v not in (VERSION, DETAILED, DOCUMENTED):
         raise InvalidRequest(
-            f"the archive has format {found.v}, but this version of strongroom reads only up to {DETAILED}",
+            f"the archive has format {found.v}, but this version of strongroom reads only up to {DOCUMENTED}",
             hint="install a newer strongroom",
         )
     _check_header(found)
@@ -252,6 +318,28 @@ def _checked_profile(profile: ArchivedProfile, number: int) -> ArchivedProfile:
     return profile
 
 
+def _checked_document(document: ArchivedDocument, number: int, version: int) -> ArchivedDocument:
+    """Return the document if a write would accept it. Raises `InvalidRequest` otherwise."""
+    try:
+        if version < DOCUMENTED:
+            raise InvalidRequest(f"it is a document, and format {version} has none")
+        model.line_id(document.version)
+        model.namespace(document.namespace)
+        if model.document_key(document.key) != document.key:
+            raise InvalidRequest("a document's key is in NFC")
+        model.clean_text(document.text, limit=model.DOCUMENT_LIMIT, what="a document")
+        if not document.text.strip():
+            raise InvalidRequest("a document needs some text")
+        model.millis(model.moment(document.provenance.recorded))
+        model.clean_tags(document.tags)
+        model.clean_meta(document.meta or {})
+        if document.expires is not None:
+            model.millis(model.moment(document.expires))
+    except (StrongroomError, OverflowError) as error:
+        raise _unfit(error, number) from None
+    return document
+
+
 def _unfit(error: Exception, number: int) -> InvalidRequest:
     said = error.message if isinstance(error, StrongroomError) else "a time must be between 1970 and 9999"
     return InvalidRequest(f"line {number} of the archive cannot be put: {said}")
@@ -264,3 +352,7 @@ def _check_order(places: list[tuple[str, str]]) -> None:
 
 def _place(line: ArchivedLine) -> tuple[str, str]:
     return line.id, line.namespace
+
+
+def _document_place(document: ArchivedDocument) -> tuple[str, str]:
+    return document.key, document.namespace

@@ -1,48 +1,24 @@
-"""Export lines from a memory and import them into one, only through `Memory`.
+"""Export lines, profiles and documents from a memory and import them into one, only through `Memory`.
 
 The gate decides about every page and every batch, and the log names the lines. An import is idempotent: lines that the
 vault has are skipped, forgotten lines stay forgotten, and a batch is written completely or not at all. So an
-interrupted import can be run again.
+interrupted import can be run again. `document_transfer` does the same for documents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-import msgspec
-
 from strongroom import model
 from strongroom.archive.archive_format import ARCHIVE_LIMIT, Archive, ArchivedLine, ArchivedProfile, Header
+from strongroom.archive.document_transfer import Named, list_documents, read_documents, write_documents
+from strongroom.archive.import_result import ImportResult
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineConflict, LineNotFound, LineTooLarge, VersionConflict
 from strongroom.memory import Memory
 from strongroom.model import Hit, LineId, LineInfo, Millis, Namespace, NewLine
 
 Progress = Callable[[int, int], None]
 Renamed = Mapping[str, str]
-
-
-class ImportResult(msgspec.Struct):
-    """The result of an import, as counts.
-
-    `conflicts` are archived lines whose id belongs to another line of the vault. The vault's line was kept.
-    """
-
-    put: int = 0
-    there: int = 0
-    forgotten: int = 0
-    expired: int = 0
-    """The number of lines that were skipped because their expiry has passed."""
-    conflicts: list[tuple[Namespace, LineId]] = msgspec.field(default_factory=list)
-    profiles_put: int = 0
-    profiles_there: int = 0
-    profile_conflicts: list[Namespace] = msgspec.field(default_factory=list)
-    profiles_left: int = 0
-    """The number of profiles that were skipped because the cap does not allow writing profiles."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether the import met no conflict."""
-        return not self.conflicts and not self.profile_conflicts
 
 
 def _silent(*_: int) -> None:
@@ -66,21 +42,34 @@ def export_lines(
     """Collect all lines that the cap may list and get, and all profiles.
 
     Lines are read `page` at a time: at most 20, and at most the cap's `max_k`. `profiles` needs the operation
-    `snapshot`. Lines put or forgotten during the export may be included or not.
+    `snapshot`. Of a document, only the present version is read. Lines and documents that are written or
+    forgotten during the export may be included or not.
     """
     known = list(_listed(memory, namespaces))
-    if sum(info.size for info in known) > ARCHIVE_LIMIT:
+    documents = list(list_documents(memory, namespaces))
+    if sum(info.size for info in known) + sum(info.size for info in documents) > ARCHIVE_LIMIT:
         raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes", hint="export one namespace at a time")
     lines: list[ArchivedLine] = []
-    done = 0
-    progress(0, len(known))
+    tell = _teller(progress, len(known) + len(documents))
     for namespace, ids in _pages(known, min(page, model.K_LIMIT)):
         lines += [_archived(hit) for hit in _got(memory, namespace, ids)]
-        done += len(ids)
-        progress(done, len(known))
+        tell(len(ids))
     lines.sort(key=lambda line: (line.id, line.namespace))
+    read = tuple(read_documents(memory, documents, lambda: tell(1)))
     found = _profiles(memory, namespaces) if profiles else ()
-    return Archive(Header(vault=vault, actor=actor, exported=now), tuple(lines), tuple(found))
+    return Archive(Header(vault=vault, actor=actor, exported=now), tuple(lines), tuple(found), read)
+
+
+def _teller(progress: Progress, whole: int, done: int = 0) -> Callable[[int], None]:
+    """A function that takes how much more is done, and reports how much is done of the whole."""
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(done, whole)
+
+    tell(0)
+    return tell
 
 
 def _listed(memory: Memory, namespaces: Collection[str] | None) -> Iterator[LineInfo]:
@@ -165,25 +154,35 @@ def import_lines(
     now: Millis | None = None,
     renamed: Renamed | None = None,
     profiles: bool = True,
+    documents: bool = True,
     progress: Progress = _silent,
 ) -> ImportResult:
     """Put an archive's lines with their ids; `renamed` maps namespaces of the archive to those of the vault.
 
-    Nothing is written if the cap does not cover a namespace, or if the vault's format has no details and a line has
-    some. If the vault has another line with the same id, or another profile, the vault's own is kept and the result
-    names it. Lines that have expired, at `now` or for the vault, are skipped. `profiles` needs the operation `profile`.
+    Nothing is written if the cap does not cover a namespace, or if the vault's format has no details or documents and
+    the archive has some. If the vault has another line with the same id, another profile, or another document under
+    the same key, the vault's own is kept and the result names it. Lines and documents that have expired, at `now` or
+    for the vault, are skipped. `profiles` needs the operation `profile`; `documents` needs `put` and `get`, and a cap
+    without a session.
     """
     names = _checked_names(archive, renamed or {})
-    outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
+    outcome = ImportResult(
+        profiles_left=0 if profiles else len(archive.profiles),
+        documents_left=0 if documents else len(archive.documents),
+    )
     # Read before anything is written, since the gate may refuse a namespace here.
     wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
+    written = archive.documents if documents else ()
+    if written:
+        memory.get(k=0, namespaces=sorted({names(name) for name in archive.namespaces}))
     lines = [line for line in archive.lines if now is None or line.expires is None or line.expires > now]
-    outcome.expired = done = len(archive.lines) - len(lines)
-    progress(0, len(archive.lines))
+    outcome.expired = len(archive.lines) - len(lines)
+    tell = _teller(progress, len(archive.lines) + len(written), outcome.expired)
+    # Before the lines: a vault that has no documents yet refuses the first of them.
+    write_documents(memory, written, names, now, outcome, lambda: tell(1))
     for batch in _batches(_telling_first(lines)):
         _put(memory, [_new(line, names) for line in batch], outcome)
-        done += len(batch)
-        progress(done, len(archive.lines))
+        tell(len(batch))
     for held, given in wanted:
         if held.text == given.text:
             outcome.profiles_there += 1
@@ -194,8 +193,8 @@ def import_lines(
     return outcome
 
 
-def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namespace]:
-    names = {line.namespace for line in archive.lines} | {profile.namespace for profile in archive.profiles}
+def _checked_names(archive: Archive, renamed: Renamed) -> Named:
+    names = archive.namespaces
     unknown = sorted(set(renamed) - names)
     if unknown:
         raise InvalidRequest(
@@ -238,7 +237,7 @@ def _batches(lines: Iterable[ArchivedLine]) -> Iterator[list[ArchivedLine]]:
         yield batch
 
 
-def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
+def _new(line: ArchivedLine, names: Named) -> NewLine:
     return NewLine(
         text=line.text,
         namespace=names(line.namespace),

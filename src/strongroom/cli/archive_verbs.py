@@ -1,10 +1,9 @@
-"""export and import: lines and profiles in a file encrypted with a passphrase."""
+"""export and import: lines, profiles and documents in a file encrypted with a passphrase."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from strongroom.cli.app import command
 from strongroom.cli.argument_types import NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, memory_options, pass_run
-from strongroom.errors import CapNamespaceDenied, InvalidRequest, StrongroomError
+from strongroom.errors import CapNamespaceDenied, InvalidRequest
 from strongroom.memory import Memory, system_clock
 from strongroom.model import K_LIMIT, pluralize
 from strongroom.vault import owner_cap
@@ -33,6 +32,7 @@ class Exported(msgspec.Struct, frozen=True):
     lines: int
     namespaces: dict[str, int]
     profiles: int | None
+    documents: int
     bytes: int
     encrypted: bool
 
@@ -62,11 +62,11 @@ class Exported(msgspec.Struct, frozen=True):
 def export_lines(
     run: Run, file: Path, namespaces: tuple[str, ...], in_clear: bool, force: bool, export_passphrase_file: str | None
 ) -> None:
-    """Write the lines and profiles that the cap covers into FILE, encrypted with a passphrase.
+    """Write the lines, profiles and documents that the cap covers into FILE, encrypted with a passphrase.
 
     The cap must allow list and get, and snapshot for the profiles. FILE is in the age format: `age -d FILE` decrypts it
-    without Strongroom. FILE holds the lines and profiles that you can read now. It holds no forgotten lines and no
-    documents. The log names every exported line.
+    without Strongroom. FILE holds the lines and profiles that you can read now, and the present version of each
+    document. It holds no forgotten lines. The log names every exported line and document.
     """
     archive_options.check_place(file, force=force)
     passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
@@ -89,24 +89,19 @@ def export_lines(
         lines=len(found.lines),
         namespaces=dict(sorted(Counter(line.namespace for line in found.lines).items())),
         profiles=len(found.profiles) if "snapshot" in said.ops else None,
+        documents=len(found.documents),
         bytes=size,
         encrypted=passphrase is not None,
     )
     run.answer(done, _exported(done))
-    _note_documents(run, memory, namespaces)
-
-
-def _note_documents(run: Run, memory: Memory, namespaces: tuple[str, ...]) -> None:
-    """Print a warning if the memory has documents, because an archive does not contain them."""
-    with suppress(StrongroomError):  # a server of an earlier version has none
-        if memory.documents(namespaces=namespaces or None, limit=1).documents:
-            run.note("warning: an archive does not contain documents; `strongroom backup` keeps them")
 
 
 def _exported(done: Exported) -> Iterator[str]:
     yield f"{pluralize(done.lines, 'line')} of {done.actor} in {done.file} ({done.bytes} bytes)"
     yield from output.table((f"  {name}", str(count)) for name, count in done.namespaces.items())
     yield "profiles: none, the cap does not allow snapshot" if done.profiles is None else f"profiles: {done.profiles}"
+    if done.documents:
+        yield f"documents: {done.documents}, each in its present version"
     if done.encrypted:
         yield "Keep the passphrase: without it nobody can open the file."
     else:
@@ -116,7 +111,8 @@ def _exported(done: Exported) -> Iterator[str]:
 class Imported(msgspec.Struct, frozen=True):
     """The answer of import.
 
-    `namespaces` counts the lines in the archive. `profiles_left` counts the profiles that the cap may not write.
+    `namespaces` counts the lines in the archive. `profiles_left` and `documents_left` count those that the cap may not
+    write.
     """
 
     vault: str
@@ -133,6 +129,12 @@ class Imported(msgspec.Struct, frozen=True):
     profiles_there: int
     profile_conflicts: list[str]
     profiles_left: int
+    documents_put: int
+    documents_there: int
+    documents_forgotten: int
+    documents_expired: int
+    document_conflicts: list[tuple[str, str]]
+    documents_left: int
 
 
 @command(
@@ -156,12 +158,13 @@ class Imported(msgspec.Struct, frozen=True):
 @memory_options
 @pass_run
 def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
-    """Import lines and profiles from an archive into the memory of the cap.
+    """Import lines, profiles and documents from an archive into the memory of the cap.
 
     The whole file is checked first. Lines keep their ids, so you can run import again, for instance after an
     interruption. Existing lines are skipped, and forgotten lines stay forgotten. If the vault has another line with the
-    same id, or another profile, the vault's own stays and the rest is imported. Then the exit code is 5. The cap must
-    allow put, and profile for the profiles.
+    same id, another profile, or another document under the same key, the vault's own stays and the rest is imported.
+    Then the exit code is 5. A document that was deleted or renamed is not written again. The cap must allow put, get
+    for the documents, and profile for the profiles.
     """
     renamed = dict(map(_pair, pairs))
     found = archive.read_archive(file, lambda: archive_options.passphrase(run, export_passphrase_file))
@@ -189,22 +192,28 @@ def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
     try:
         with archive_options.bar(run, "putting") as told:
             return archive.import_lines(
-                memory, found, now=system_clock(), renamed=renamed, profiles="profile" in said.ops, progress=told
+                memory,
+                found,
+                now=system_clock(),
+                renamed=renamed,
+                profiles="profile" in said.ops,
+                documents={"put", "get"} <= set(said.ops) and said.session is None,
+                progress=told,
             )
     except CapNamespaceDenied as denial:
         missing = sorted(name for name in _counts(found) if renamed.get(name, name) not in said.namespaces)
         if missing:
             name = missing[0]
             into = renamed.get(name, name)
-            denial.message = f"the archive has lines or a profile for {into}, which the cap does not cover"
+            denial.message = f"the archive has something for {into}, which the cap does not cover"
             owners = f"run `strongroom namespaces add {into}`" if run.given is None else "use a cap that covers it"
             denial.hint = f"add --namespace-map {name}=... if this vault has no {name}, or {owners}"
         raise
 
 
 def _counts(found: Archive) -> dict[str, int]:
-    """The number of lines in each namespace of an archive. A namespace with only a profile counts 0."""
-    counts = Counter({profile.namespace: 0 for profile in found.profiles})
+    """The number of lines in each namespace of an archive. A namespace with only a profile or documents counts 0."""
+    counts = Counter(dict.fromkeys(found.namespaces, 0))
     counts.update(line.namespace for line in found.lines)
     return dict(sorted(counts.items()))
 
@@ -239,7 +248,8 @@ def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Itera
     yield f"archive of {found.header.actor} from vault {found.header.vault}, made {when}"
     if check:
         lines, profiles = pluralize(len(found.lines), "line"), pluralize(len(found.profiles), "profile")
-        yield f"the archive is complete: {lines}, {profiles}"
+        documents = f", {pluralize(len(found.documents), 'document')}" if found.documents else ""
+        yield f"the archive is complete: {lines}, {profiles}{documents}"
         yield from output.table((f"  {name}", str(count)) for name, count in _counts(found).items())
         return
     rows = [
@@ -252,9 +262,17 @@ def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Itera
         ("profiles already there", str(outcome.profiles_there)),
         ("not imported: the namespace has another profile", str(len(outcome.profile_conflicts))),
         ("profiles not imported: the cap does not allow profile", str(outcome.profiles_left)),
+        ("documents written", str(outcome.documents_put)),
+        ("documents already there", str(outcome.documents_there)),
+        ("documents deleted or renamed earlier, not imported", str(outcome.documents_forgotten)),
+        ("documents expired, not imported", str(outcome.documents_expired)),
+        ("not imported: another document has the key", str(len(outcome.document_conflicts))),
+        ("documents not imported: the cap does not allow put and get, or has a session", str(outcome.documents_left)),
     ]
     yield from output.table(row for row in rows if row[1] != "0" or row[0] == "put")
     for namespace, line in outcome.conflicts:
         yield f"  {namespace} {line}"
     for name in outcome.profile_conflicts:
         yield f"  the profile of {name}"
+    for namespace, key in outcome.document_conflicts:
+        yield f"  {namespace} {output.one_line(key)}"

@@ -31,12 +31,14 @@ class DocumentMethods(MemoryHandle):
         tags: Collection[str] = (),
         meta: Mapping[str, Any] | None = None,
         expires: datetime | None = None,
+        unused: bool = False,
     ) -> Document:
         """Write a document if its present version is `version`; otherwise raise VersionConflict.
 
         `version` is "" for a document that does not exist yet. `key` is a path such as `notes/2026/trip.md`, and `text`
         has at most 64 KiB. Tags, meta and expiry belong to the new version only. Up to ten earlier versions are kept
-        (`document_history`).
+        (`document_history`). With `unused`, VersionConflict is also raised for a key that had a document before it was
+        deleted or renamed.
         """
         call = api.WriteDocument(
             key=key,
@@ -46,6 +48,7 @@ class DocumentMethods(MemoryHandle):
             tags=(tags,) if isinstance(tags, str) else tuple(tags),
             meta=meta,
             expires=expires,
+            unused=unused,
         )
         return self._door.call(call)
 

@@ -123,6 +123,8 @@ def _write(
     if tried is not None and found.document.present == tried:
         yield from clerk.commit(grant, lines=[version.version], caller=caller, since=since, detail="wrote a document")
         return _document(slot, version)
+    if call.unused and found.object_version:
+        raise VersionConflict("there is or was a document under this key", hint="read it, or choose another key")
     _check_version(found, call.version, clerk)
     document = with_version(found, version, clerk.now())
     done = yield from _commit(clerk, grant, caller, [(slot, found, document)], since, "wrote a document")

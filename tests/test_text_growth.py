@@ -223,7 +223,8 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 }
 # These take no text that a stranger wrote, or hand it on to one of the entries above.
 NO_ENTRIES = {
-    *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
+    *(fence.edges, fence.mark_of, fence.wrap_document, fence.wrap_documents),
+    *(fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
     *(routing.rules, text.by_start, detector_rules.maintained_rules),
     *(routing.route_lines, routing.with_routes),  # `route` for each line of a batch
     *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters

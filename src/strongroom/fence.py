@@ -28,7 +28,7 @@ from datetime import datetime
 from typing import Any
 
 from strongroom import model
-from strongroom.model import Hit, LineInfo, Profile, Provenance
+from strongroom.model import Document, DocumentInfo, DocumentPage, Hit, LineInfo, Profile, Provenance
 from strongroom.text import CharacterMap
 
 MARK_BYTES = 16
@@ -146,6 +146,22 @@ def wrap_profiles(profiles: Sequence[Profile], mark: str) -> str:
     return between("\n".join(blocks), mark)
 
 
+def wrap_document(document: Document, mark: str) -> str:
+    """A document as one fenced text: a heading, and below it the text, without bars, so that it can be edited."""
+    return between(f"{_heading(document)}\n{neutral(document.text)}", mark)
+
+
+def wrap_documents(page: DocumentPage, mark: str) -> str:
+    """Documents without their texts as one fenced text, one heading each, and the cursor of the next page."""
+    headings = [f"{number}. {_heading(info)} size={info.size}" for number, info in enumerate(page.documents, 1)]
+    return between("\n".join(headings if page.next is None else [*headings, f"after={_quoted(page.next)}"]), mark)
+
+
+def _heading(document: Document | DocumentInfo) -> str:
+    where = [f"document={_quoted(document.key)}", f"namespace={document.namespace}", f"version={document.version}"]
+    return " ".join((*where, *_details(document), *_origin(document.provenance)))
+
+
 def between(body: str, mark: str) -> str:
     """Put two marks around a text that `neutral` has made harmless already."""
     first, last = edges(mark)
@@ -196,7 +212,7 @@ def _about(line: Hit | LineInfo) -> str:
     return " ".join((*where, *said, *_details(line), *_origin(line.provenance)))
 
 
-def _details(line: Hit | LineInfo) -> Iterable[str]:
+def _details(line: Hit | LineInfo | Document | DocumentInfo) -> Iterable[str]:
     if line.tags:
         yield f"tags={_shown(line.tags)}"
     if line.meta:

@@ -235,6 +235,18 @@ TOOL_ROWS = (
     _tool("memory_list", _body(**_IN_HERE), nothing=lambda a: not a["lines"]),
     _tool("memory_forget", _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
     _tool("memory_snapshot", _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),
+    _tool("memory_replace", _body(**_ONE_HERE, text="the boat was early"), others=NOT_FOUND, also=(Op.FORGET,)),
+    _tool("memory_read_document", _document("key"), others=NOT_FOUND, absent=_NO_DOCUMENT),
+    _tool("memory_list_documents", _body(**_IN_HERE), nothing=lambda a: not a["documents"]),
+    _tool("memory_write_document", _document("key", "version", text="noon"), others=(412, "version_conflict")),
+    _tool("memory_delete_document", _document("key", "version"), nothing=lambda a: not a["ids"]),
+    _tool(
+        "memory_rename_document",
+        lambda scene: _document("key", "version", new_key=f"moved/{ULID()}.md")(scene),
+        others=NOT_FOUND,
+        also=(Op.PUT,),
+        absent=_NO_DOCUMENT | {"new_key": "moved", "version": "01JABCDEFGHJKMNPQRSTVWXYZ0"},
+    ),
 )
 
 ROWS = CALL_ROWS + TOOL_ROWS

@@ -89,6 +89,16 @@ def test_inspector_lists_and_calls_every_tool_and_reads_the_profile(ask: Ask) ->
     assert len(call("memory_list")["structuredContent"]["lines"]) == 1
     assert call("memory_snapshot")["structuredContent"]["profiles"] == []
     assert call("memory_forget", f'ids=["{line}"]')["structuredContent"]["ids"] == [line]
+    line = call("memory_put", "text=Train at nine", "namespace=travel")["structuredContent"]["id"]
+    corrected = call("memory_replace", f"id={line}", "text=Bus at ten", "namespace=travel")["structuredContent"]["id"]
+    assert [one["id"] for one in call("memory_list")["structuredContent"]["lines"]] == [corrected]
+    at = ("key=notes/trip.md", "namespace=travel")
+    version = call("memory_write_document", *at, "text=Train at nine")["structuredContent"]["version"]
+    assert "Train at nine" in call("memory_read_document", *at)["structuredContent"]["text"]
+    assert call("memory_list_documents")["structuredContent"]["documents"][0]["version"] == version
+    moved = call("memory_rename_document", *at, "new_key=trip.md")["structuredContent"]
+    deleted = call("memory_delete_document", "key=trip.md", "namespace=travel")["structuredContent"]
+    assert deleted["ids"] == [moved["version"]]
     refused = call("memory_get", "query=Chengdu", "actor=local/bob")
     assert refused["isError"] is True
     assert refused["structuredContent"]["reason"] == "invalid_request"

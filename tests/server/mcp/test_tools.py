@@ -23,8 +23,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "memory_list": {},
     "memory_forget": {"session": "s1"},
     "memory_snapshot": {},
+    "memory_replace": {"id": "01JABCDEFGHJKMNPQRSTVWXYZ0", "text": "Trip to Chengdu, May 27-31", "namespace": "travel"},
+    "memory_read_document": {"key": "notes/trip.md", "namespace": "travel"},
+    "memory_list_documents": {},
+    "memory_write_document": {"key": "notes/trip.md", "text": "Train at nine", "namespace": "travel"},
+    "memory_delete_document": {"key": "notes/trip.md", "namespace": "travel"},
+    "memory_rename_document": {"key": "notes/trip.md", "new_key": "trip.md", "namespace": "travel"},
 }
 """Good arguments for each tool."""
+
+READING = ("memory_get", "memory_list", "memory_snapshot", "memory_read_document", "memory_list_documents")
 
 
 def test_each_tool_has_arguments_here() -> None:
@@ -55,7 +63,7 @@ def test_namespace_outside_the_cap_is_denied_alike_whether_or_not_it_exists(way:
 
     async def work(client: Client) -> None:
         for name in TOOLS:
-            field = {"memory_put": "namespace"}.get(name, "namespaces")
+            field = "namespace" if "namespace" in ARGUMENTS[name] else "namespaces"
             seen = []
             for named in ("personal", "family", "nowhere"):
                 asked = {**ARGUMENTS[name], field: named if field == "namespace" else [named]}
@@ -122,6 +130,25 @@ def test_unknown_argument_is_refused_by_every_tool(vault: Vault, cap: Token, ext
         ("memory_forget", {}),
         ("memory_forget", {"link": "SECRET"}),
         ("memory_snapshot", {"namespaces": "travel"}),
+        ("memory_replace", {"id": "SECRET", "text": "x", "namespace": "travel"}),
+        ("memory_replace", {"text": "SECRET"}),
+        ("memory_replace", {**ARGUMENTS["memory_replace"], "tags": "SECRET"}),
+        ("memory_replace", {**ARGUMENTS["memory_replace"], "forget": "SECRET"}),
+        ("memory_read_document", {}),
+        ("memory_read_document", {"key": "SECRET//", "namespace": "travel"}),
+        ("memory_read_document", {"key": ["SECRET"], "namespace": "travel"}),
+        ("memory_list_documents", {"limit": 0}),
+        ("memory_list_documents", {"after": "SECRET"}),
+        ("memory_list_documents", {"prefix": 7}),
+        ("memory_write_document", {"key": "a", "namespace": "travel"}),
+        ("memory_write_document", {"key": "SECRET/../x", "text": "x", "namespace": "travel"}),
+        ("memory_write_document", {"key": "a", "text": "SECRET" * 20_000, "namespace": "travel"}),
+        ("memory_write_document", {"key": "a", "text": " ", "namespace": "travel"}),
+        ("memory_write_document", {"key": "a", "text": "SECRET", "namespace": "travel", "unused": True}),
+        ("memory_write_document", {"key": "a", "text": "SECRET", "namespace": "travel", "meta": ["SECRET"]}),
+        ("memory_delete_document", {"key": "SECRET" * 50, "namespace": "travel"}),
+        ("memory_rename_document", {"key": "SECRET", "new_key": "SECRET", "namespace": "travel"}),
+        ("memory_rename_document", {"key": "SECRET", "new_key": "../SECRET", "namespace": "travel"}),
     ],
 )
 def test_bad_arguments_are_refused_without_repeating_them(
@@ -349,12 +376,14 @@ def test_schemas_describe_every_argument_and_hints_say_what_destroys() -> None:
     hints = {name: tool.annotations for name, tool in listed.items() if tool.annotations is not None}
     assert set(hints) == set(TOOLS)
     assert {name for name, one in hints.items() if one.read_only_hint} == {
-        "memory_get",
-        "memory_list",
-        "memory_snapshot",
+        *READING,
     }
-    assert {name for name, one in hints.items() if one.destructive_hint} == {"memory_forget"}
-    assert all("instruction" in TOOLS[name].description for name in ("memory_get", "memory_list", "memory_snapshot"))
+    assert {name for name, one in hints.items() if one.destructive_hint} == {
+        "memory_forget",
+        "memory_replace",
+        "memory_delete_document",
+    }
+    assert all("instruction" in TOOLS[name].description for name in READING)
 
 
 def _in_memory(vault: Vault) -> Connector:

@@ -120,11 +120,16 @@ class ShownProfiles(msgspec.Struct, frozen=True):
 
 def put_answer(receipts: api.Receipts, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
     found = receipts.receipts[0]
-    receipt: Receipt = msgspec.structs.replace(found, id=_name(found.id), namespace=_name(found.namespace))
+    receipt: Receipt = msgspec.structs.replace(found, id=name_of(found.id), namespace=name_of(found.namespace))
     if receipt.forgotten:
         return receipt, f"Not stored: line {receipt.id} was forgotten before, and its id cannot be used again."
     was = "was already stored" if receipt.duplicate else "is stored"
     return receipt, f"The line {was} as {receipt.id} in {receipt.namespace}."
+
+
+def replace_answer(receipt: Receipt, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
+    answer = msgspec.structs.replace(receipt, id=name_of(receipt.id), namespace=name_of(receipt.namespace))
+    return answer, f"The corrected line is stored as {answer.id} in {answer.namespace}; the old one is not recalled."
 
 
 def get_answer(recalled: api.Recalled, mark: str) -> Answer:
@@ -137,7 +142,7 @@ def get_answer(recalled: api.Recalled, mark: str) -> Answer:
 
 def list_answer(listing: Listing, mark: str) -> Answer:
     lines = tuple(map(_named, listing.lines))
-    after = None if listing.next is None else _name(listing.next)
+    after = None if listing.next is None else name_of(listing.next)
     answer = ListedLines(tuple(map(_listed, lines)), after)
     if not lines:
         return answer, "No lines match."
@@ -146,15 +151,15 @@ def list_answer(listing: Listing, mark: str) -> Answer:
 
 
 def forget_answer(forgotten: Forgotten, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
-    ids, missing = tuple(map(_name, forgotten.ids)), tuple(map(_name, forgotten.missing))
+    ids, missing = tuple(map(name_of, forgotten.ids)), tuple(map(name_of, forgotten.missing))
     answer = msgspec.structs.replace(forgotten, ids=ids, missing=missing)
     text = f"Forgotten: {', '.join(ids) or 'no line'}."
     return answer, f"{text} Not found: {', '.join(missing)}." if missing else text
 
 
 def snapshot_answer(snapshot: Snapshot, mark: str) -> Answer:
-    shown = tuple(ShownProfile(_name(one.namespace), fence.wrap_text(one.text, mark)) for one in snapshot.profiles)
-    left_out = tuple(map(_name, snapshot.left_out))
+    shown = tuple(ShownProfile(name_of(one.namespace), fence.wrap_text(one.text, mark)) for one in snapshot.profiles)
+    left_out = tuple(map(name_of, snapshot.left_out))
     return ShownProfiles(mark, fence.PROFILE_NOTICE, shown, left_out), profile_text(snapshot, mark)
 
 
@@ -163,20 +168,21 @@ def profile_text(snapshot: Snapshot, mark: str) -> str:
     if not snapshot.profiles:
         text = "There is no profile yet."
     else:
-        profiles = [msgspec.structs.replace(one, namespace=_name(one.namespace)) for one in snapshot.profiles]
+        profiles = [msgspec.structs.replace(one, namespace=name_of(one.namespace)) for one in snapshot.profiles]
         text = f"{fence.PROFILE_NOTICE}\n{fence.wrap_profiles(profiles, mark)}"
-    left_out = ", ".join(map(_name, snapshot.left_out))
+    left_out = ", ".join(map(name_of, snapshot.left_out))
     return f"{text}\nLeft out, because there was no room: {left_out}" if left_out else text
 
 
 def _named(line: _L) -> _L:
     """A copy of a line whose id and names are neutralised if their form is wrong."""
-    links = tuple(map(_name, line.provenance.links))
-    names = {"id": _name(line.id), "namespace": _name(line.namespace)}
+    links = tuple(map(name_of, line.provenance.links))
+    names = {"id": name_of(line.id), "namespace": name_of(line.namespace)}
     return msgspec.structs.replace(line, **names, provenance=msgspec.structs.replace(line.provenance, links=links))
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
+    """A name that a vault made, as it is; neutralised if it does not look like one."""
     return text if _NAME.fullmatch(text) else fence.neutral_field(text)
 
 
@@ -190,7 +196,7 @@ def _recalled(hit: Hit, mark: str) -> RecalledLine:
         session=fence.neutral_field(hit.session),
         text=fence.wrap_text(hit.text, mark),
         score=hit.score,
-        provenance=_origin(hit.provenance),
+        provenance=origin_of(hit.provenance),
         **_details(hit),
     )
 
@@ -204,7 +210,7 @@ def _listed(info: LineInfo) -> ListedLine:
         author=fence.neutral_field(info.author),
         session=fence.neutral_field(info.session),
         size=info.size,
-        provenance=_origin(info.provenance),
+        provenance=origin_of(info.provenance),
         **_details(info),
     )
 
@@ -214,13 +220,14 @@ def _details(line: Hit | LineInfo) -> dict[str, Any]:
         "tags": tuple(map(fence.neutral_field, line.tags)),
         "meta": fence.neutral_value(line.meta) if line.meta else None,
         "expires": line.expires,
-        "replaces": None if line.replaces is None else _name(line.replaces),
+        "replaces": None if line.replaces is None else name_of(line.replaces),
         "turn": fence.neutral_field(line.turn),
         "document": fence.neutral_field(line.document),
     }
 
 
-def _origin(provenance: Provenance) -> Origin:
+def origin_of(provenance: Provenance) -> Origin:
+    """Where a text came from, for a model."""
     return Origin(
         source=fence.neutral_field(provenance.source),
         recorded=model.moment(provenance.recorded),

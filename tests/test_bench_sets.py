@@ -13,6 +13,9 @@ from bench.evaldata import SETS
 
 pytestmark = pytest.mark.requirement("recall-bench")
 
+CHANGED_FACTS = ("changed_facts", "changed_facts_b")
+STANDING = ("standing", "standing_b")
+
 
 def _read(name: str) -> dict[str, Any]:
     return dict(json.loads((SETS / f"{name}.json").read_bytes()))
@@ -39,14 +42,26 @@ def _check_unique(rows: Sequence[Mapping[str, Any]]) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_changed_facts_are_sixty_of_four_kinds() -> None:
-    cases = _read("changed_facts")["cases"]
+def _told(node: Any) -> set[str]:
+    """The texts, questions and ids anywhere in a set."""
+    if isinstance(node, list):
+        return {text for one in node for text in _told(one)}
+    if not isinstance(node, dict):
+        return set()
+    own = {node[key] for key in ("text", "question", "id") if key in node}
+    return own.union(*(_told(value) for value in node.values()))
+
+
+@pytest.mark.parametrize("name", CHANGED_FACTS)
+def test_changed_facts_are_sixty_of_four_kinds(name: str) -> None:
+    cases = _read(name)["cases"]
     _check_unique(cases)
     assert Counter(case["kind"] for case in cases) == {"plain": 20, "corrected": 20, "loose": 10, "other": 10}
 
 
-def test_changed_facts_name_lines_of_the_user_in_the_order_of_their_kind() -> None:
-    for case in _read("changed_facts")["cases"]:
+@pytest.mark.parametrize("name", CHANGED_FACTS)
+def test_changed_facts_name_lines_of_the_user_in_the_order_of_their_kind(name: str) -> None:
+    for case in _read(name)["cases"]:
         lines, old, new = case["lines"], case["old"], case["new"]
         assert 6 <= len(lines) <= 14, case["id"]
         _check_lines(lines, case["now"])
@@ -56,8 +71,9 @@ def test_changed_facts_name_lines_of_the_user_in_the_order_of_their_kind() -> No
         assert earlier, case["id"]
 
 
-def test_standing_instructions_are_ten_in_each_of_six_histories() -> None:
-    histories = _read("standing")["histories"]
+@pytest.mark.parametrize("name", STANDING)
+def test_standing_instructions_are_ten_in_each_of_six_histories(name: str) -> None:
+    histories = _read(name)["histories"]
     _check_unique(histories)
     _check_unique([line for history in histories for line in history["lines"]])
     assert len(histories) == 6
@@ -67,8 +83,9 @@ def test_standing_instructions_are_ten_in_each_of_six_histories() -> None:
         assert set(history["general"]) <= set(history["standing"]) <= spoken
 
 
-def test_standing_cases_have_one_instruction_of_their_history() -> None:
-    read = _read("standing")
+@pytest.mark.parametrize("name", STANDING)
+def test_standing_cases_have_one_instruction_of_their_history(name: str) -> None:
+    read = _read(name)
     histories = {history["id"]: history for history in read["histories"]}
     cases, counter = read["cases"], read["counter"]
     _check_unique([*cases, *counter])
@@ -80,6 +97,12 @@ def test_standing_cases_have_one_instruction_of_their_history() -> None:
         assert case.get("general", False) == (gold in history["general"]), case["id"]
     for asked in (*cases, *counter):
         _check_lines(histories[asked["history"]]["lines"], asked["now"])
+
+
+@pytest.mark.parametrize(("first", "second"), [CHANGED_FACTS, STANDING])
+def test_second_sets_share_no_line_question_or_id_with_the_first(first: str, second: str) -> None:
+    told, told_again = (_told(_read(name)) for name in (first, second))
+    assert not told & told_again
 
 
 def test_conversation_has_sixty_turns_of_six_kinds_after_a_hundred_lines() -> None:

@@ -52,7 +52,7 @@ PATTERN_LIMIT = 256
 STEPS_LIMIT = 65536
 """Maximum number of steps that a pattern may take at one place of a text.
 
-This bounds its time: the worst pattern that was measured took 3 s.
+The limit bounds the time of the pattern: the worst pattern that was measured took 3 s.
 """
 SCAN_LIMIT = 4096
 """How many characters of a text are searched with the patterns of rules, from its beginning."""

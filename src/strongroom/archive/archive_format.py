@@ -230,7 +230,7 @@ def unpack(data: bytes) -> Archive:
 def _header(data: bytes) -> Header:
     """Decode the header, which is the first line.
 
-    This is done before the rest is decoded, to tell a newer format from a damaged file.
+    The header is decoded before the rest, to tell a newer format from a damaged file.
     """
     if not data.startswith(_START):
         raise InvalidRequest("the file is not a strongroom archive", hint="name a file that `strongroom export` wrote")

@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def encoded(self) -> bytes:
         data = _encode(self)
         if len(data) > ENTRY_LIMIT:
-            raise ValueError("the log entry for this request is larger than a bundle can hold")
+            raise ValueError("the log entry for this request is larger than an entry bundle can hold")
         return data
 
 

@@ -1,7 +1,7 @@
-"""The check of one worker's log by itself, bundle by bundle.
+"""The check of one worker's log by itself, log bundle by log bundle.
 
-Numbers, tree and signatures of the log are checked, and the vault's certificate of its key. The log must also continue
-its last seen checkpoint. Each fault is a finding, and the check continues after it.
+Numbers, tree and signatures of the log are checked, and the vault's certificate of the worker's key. The log must also
+continue its last seen checkpoint. Each fault is a finding, and the check continues after it.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class LogWalk:
 
 
 def _edge(bundle: LogBundle) -> merkle_log.Range | None:
-    """The right edge of the tree as a bundle gives it. None if the edge does not fit the bundle's size."""
+    """The right edge of the tree as a log bundle states it. None if the edge does not fit the stated size."""
     try:
         return merkle_log.Range.of(bundle.size, bundle.peaks)
     except Tampered:

@@ -19,12 +19,12 @@ from strongroom.store import CLOCK_LEEWAY
 VAULT = "vault"
 """The `shelf` of objects that belong to the vault itself and not to an actor."""
 RESTATED = "migrate"
-"""The op of entries that state anew which objects an owner has. Such an entry replaces all earlier statements."""
+"""The op of entries that state anew which objects an actor has. Such an entry replaces all earlier statements."""
 _NEVER = -1 << 62
 
 
 class There:
-    """The objects in a store: the digest of each, by the tags of its owner and of the object.
+    """The objects in a store: the digest of each, by the actor's tag ("" for the vault) and the object's tag.
 
     The digest of a tombstone is "".
     """
@@ -112,7 +112,10 @@ class _Emptied:
 
 
 class Statements:
-    """The statements of all logs about objects, by the tags of the owner and of the object."""
+    """The statements of all logs about objects, by the actor's tag and the object's tag.
+
+    Objects that belong to the vault itself have "" in place of an actor's tag.
+    """
 
     def __init__(self) -> None:
         self._said: dict[str, dict[str, list[ObjectStatement]]] = {}
@@ -124,7 +127,7 @@ class Statements:
         self._perhaps_erased: set[str] = set()
         """Actors whose erasure was begun but is not certain. Either all of their objects are gone, or none."""
         self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}
-        """The erasures of each namespace, by the tags of its owner and of the namespace, and by worker."""
+        """The erasures of namespaces: by the actor's tag and the namespace's tag, and then by worker."""
 
     def take(self, told: ToldEntry) -> None:
         """Add the statements of an entry, from any log."""
@@ -158,7 +161,7 @@ class Statements:
         return tag in self._said.get(owner, {})
 
     def is_erased(self, owner: str) -> bool:
-        """Whether an owner was erased, so that none of its objects may exist."""
+        """Whether an actor was erased, so that none of its objects may exist."""
         return owner in self._erased
 
     def allowed(self, owner: str, tag: str) -> set[str]:
@@ -199,9 +202,9 @@ class Statements:
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 
     def demanded(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Every object that must exist, by the tags of its owner and of the object.
+        """Every object that must exist, by the actor's tag ("" for the vault) and the object's tag.
 
-        `owners` are the owners that have any object in the store.
+        `owners` are the tags of all actors that have any object in the store.
         """
         gone = self._perhaps_erased.difference(owners)
         for owner, held in self._said.items():
@@ -238,7 +241,7 @@ class Statements:
         return any(one.digest == digest and _may_follow(one, told) for one in about)
 
     def _touched(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """The tags of the objects that an entry erases, each with its owner's tag."""
+        """The tags of the objects that an entry erases, each with its actor's tag."""
         for tag, about in self._said.get(entry.actor, {}).items():
             if entry.erased == "actor" or any(one.shelf in entry.namespaces for one in about):
                 yield entry.actor, tag
@@ -251,7 +254,7 @@ class Statements:
 
 
 def owner_of(entry: Entry, mark: Mark) -> str:
-    """The tag of the actor that owns the object of a mark (one object's state); "" if the vault owns it."""
+    """The tag of the actor to whom an object belongs; "" if the object belongs to the vault. `mark` is its state."""
     return "" if mark.shelf == VAULT else entry.actor
 
 

@@ -106,14 +106,14 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, dict=True):
-    """The objects that the store must hold according to the log: by owner's tag, the last state of each object."""
+    """The last logged state of each object that the store must hold, by the actor's tag ("" for the vault)."""
 
     size: int = 0
     owners: dict[str, dict[str, Mark]] = {}
 
     def __post_init__(self) -> None:
         self._by_shelf: dict[str, dict[str, set[str]]] = {}
-        """An index of tags by namespace, for owners with an erased namespace. It is not encoded."""
+        """An index of objects' tags by namespace, for actors with an erased namespace. It is not encoded."""
 
     def apply(self, entry: Entry) -> None:
         """Add one entry. If the entry erases, the erasure comes before its object states."""
@@ -131,10 +131,10 @@ class Expected(msgspec.Struct, dict=True):
                 self._by_shelf[owner].setdefault(mark.shelf, set()).add(mark.tag)
 
     def _empty(self, owner: str, shelves: Sequence[str]) -> None:
-        """Remove the objects of some namespaces.
+        """Remove the objects of some namespaces of an actor.
 
-        The owner's objects are indexed by namespace at its first erasure. Otherwise a small namespace that is erased
-        again and again would each time need a scan of a large one beside it.
+        The actor's objects are indexed by namespace at its first erasure. Otherwise a small namespace that is erased
+        again and again would each time need a scan of the actor's large namespaces.
         """
         held = self.owners.setdefault(owner, {})
         if owner not in self._by_shelf:
@@ -150,9 +150,9 @@ class Expected(msgspec.Struct, dict=True):
 
 
 TagOf = Callable[[str], tuple[str, str]]
-"""Maps an object's name to two tags: the owner's and the object's.
+"""Maps an object's name to two tags: the actor's ("" for the vault) and the object's.
 
-Raises Tampered if the owner's keys do not open.
+Raises Tampered if the actor's keys do not open.
 """
 
 

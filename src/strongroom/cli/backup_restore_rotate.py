@@ -271,7 +271,8 @@ def rotate_root(run: Run, resume: bool) -> None:
         run.note(f"note: {unfinished_rotation(stopped)}")
     if is_bucket(run.settings.vault):
         run.note(
-            "note: this takes a minute; copy root.keyring to the other workers now, and again when it has finished"
+            "note: the rotation takes a minute; copy root.keyring to the other workers now, and again when the rotation"
+            " has finished"
         )
     rotated = vault.rotate_root(resume=resume)
     done: dict[str, object] = {"rotated": "root"}

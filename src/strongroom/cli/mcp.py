@@ -68,7 +68,8 @@ def _warn(run: Run) -> None:
         return  # the first call reports what is wrong with it
     if left <= 0:
         run.note(
-            f"warning: the cap ended {output.in_words(left)}, so every call will be refused: ask its owner for another"
+            f"warning: the cap ended {output.in_words(left)}, so every call will be refused:"
+            " ask the vault's owner for a new one"
         )
 
 

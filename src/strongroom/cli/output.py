@@ -47,7 +47,7 @@ def indent(text: str, by: str) -> str:
 def quote(text: str, by: str) -> str:
     """Remembered text, with invisible characters written out and `|` before every line but the first.
 
-    Long lines are broken here and not by the terminal, so that every line carries the mark. Without the mark, a second
+    Long lines are broken here and not by the terminal, so that every line carries the `|`. Without the `|`, a second
     line could look like a remark of Strongroom about the first.
     """
     lines = escape_invisible(text).split("\n")

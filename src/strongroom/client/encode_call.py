@@ -24,7 +24,7 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import NewLine
 
 _NAME_LIMIT = 4096
-"""Maximum length of a name that is sent, in characters. A vault refuses much shorter names with its own error."""
+"""Maximum length of a name that is sent, in characters. The vault's own limit is much lower, and has its own error."""
 
 _NUMBER_LIMIT = 2**53
 _VERSION = re.compile(r"[0-9a-f]{32}")

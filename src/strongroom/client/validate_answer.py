@@ -108,7 +108,7 @@ def _profile(answer: Profile) -> None:
 
 def _inbox(answer: api.Inbox) -> None:
     if not inbox.is_recipient(answer.recipient):
-        raise InvalidRequest("the inbox key in the answer has another form than an inbox key")
+        raise InvalidRequest("the answer's inbox key is not a valid inbox key")
 
 
 def _issued(answer: api.Issued) -> None:

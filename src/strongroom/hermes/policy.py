@@ -118,7 +118,11 @@ class ApiServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the runs of an agent share sessions. With the strategy `per-session`, no memory files are imported."""
+    """How the runs of an agent share sessions.
+
+    With the strategy `per-session`, Hermes' `MEMORY.md`, `USER.md` and `SOUL.md` are not imported: each run would put
+    them into a session to which nobody returns.
+    """
 
     strategy: Strategy = Strategy.PER_DIRECTORY
 

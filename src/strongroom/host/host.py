@@ -237,5 +237,6 @@ def _check_identity(session: AgentSession) -> None:
     if missing := home_paths.unsaid(session):
         raise IdentityIncomplete(
             f"an agent for {session.context} leaves open whose notes it is for: {', '.join(missing)} missing",
-            hint="call temporary() on the conversation's manager; for the owner at a terminal pass platform='cli'",
+            hint="for a short-lived agent, call temporary() on the conversation's manager;"
+            " for the owner at a terminal, pass platform='cli'",
         )

@@ -87,7 +87,7 @@ class _Rooted(msgspec.Struct, frozen=True):
 
 
 def root_of(document: bytes) -> str:
-    """The id of the root key with which a vault's secrets or an actor's keys are encrypted. They are not opened."""
+    """The id of the root key with which a vault's secrets or an actor's keys are encrypted. Nothing is decrypted."""
     return decode(document, _Rooted).root
 
 

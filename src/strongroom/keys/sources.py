@@ -32,10 +32,11 @@ _LOCK = "rotation.lock"
 _SEALED_BY = "strongroom/passphrase/v1"
 
 ROOT_HINT = "put back a copy of root.keyring, or set STRONGROOM_KEYS to its place; a new key cannot open the vault"
+"""The hint for a lost root keyring."""
 ISSUER_HINT = (
     "put back a copy of issuer.key; without a copy, `strongroom rotate issuer` makes a new key, which voids all caps"
 )
-"""The hints for a lost key file. The issuer key only signs caps, so the vault opens without it."""
+"""The hint for a lost issuer key. The issuer key only signs caps, so the vault opens without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ def cap_records_of(state: Replica, actor: Actor, beside: Collection[str] = ()) -
 def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
     """The records of all caps that were narrowed, renewed or minted from the cap `link`.
 
-    `of` is a link of this cap, or of a cap before it, that has a record. The index finds the other records by it.
+    `of` is `link` itself or an earlier link of its chain. The index starts from the record of `of`; if there is no such
+    record, the records of all caps are read.
     """
     family = state.cap_index.family(of) if state.cap_index.is_made() else None
     return [one for _, one in (cap_records(state) if family is None else family) if link in one.parents]

@@ -52,7 +52,7 @@ _TRIES = 64
 
 _PLACES_HELD = 1024
 PER_ENTRY = 256
-"""Maximum number of objects that one log entry names, so that a full entry fits into a bundle of 64 KiB."""
+"""Maximum number of objects that one log entry names, so that a full entry stays below `ENTRY_LIMIT`."""
 
 
 def system_clock() -> Millis:

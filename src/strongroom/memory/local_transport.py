@@ -86,7 +86,7 @@ class LocalTransport:
     def lineage(self) -> int | None:
         """A number that the cap shares with all caps narrowed or renewed from it. None if this vault never signed it.
 
-        A server uses the number only to share its time fairly. It admits nothing.
+        A server uses the number only to share its time fairly. The number admits nothing.
         """
         return self._clerk.state.gate.lineage(self._caller.token, self._clerk.now() // 1000)
 

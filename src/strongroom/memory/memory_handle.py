@@ -35,6 +35,6 @@ class MemoryHandle:
         self.close()
 
     def close(self) -> None:
-        """Close the connections to a server. A vault in this process stays open: its owner closes it."""
+        """Close the connections to a server. A vault in this process stays open: the code that opened it closes it."""
         if self._close is not None:
             self._close()

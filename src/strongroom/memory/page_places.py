@@ -6,7 +6,7 @@ rules keep forgotten lines out of pages:
 - The writer of a page first claims a place with an empty object. Then it reads which lines exist, and fills the place
   only if the empty object is unchanged (compare-and-swap).
 - The commit that forgets lines also removes every page that holds one of them, and every place that may be filled with
-  one. The commit fails if another place was claimed or filled meanwhile.
+  one. The commit fails if another process claims or fills a place meanwhile.
 
 The rules need a store with atomic commits. In another store, no place is ever claimed.
 """

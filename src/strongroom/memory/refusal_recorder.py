@@ -105,8 +105,8 @@ class RefusalRecorder:
     def hopeless(self, token: str) -> StrongroomError | None:
         """The refusal of a token that is invalid whatever the store holds, so that no read of the store is needed.
 
-        Returns None if the store must be read first. This is so for a token of an unknown issuer too, because the
-        vault may have a new issuer key.
+        Returns None if the store must be read first. The store must be read for a token of an unknown issuer too,
+        because the vault may have a new issuer key.
         """
         if self._state.gate.known(token) is not None:
             return None

@@ -65,7 +65,7 @@ class _Job:
 
 
 class RoundRobin(Generic[T]):
-    """A queue of items of several owners, which gives one item of each owner in turn. For use on one thread."""
+    """A queue of items of several callers, which gives one item of each caller in turn. For use on one thread."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()

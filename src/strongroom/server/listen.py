@@ -163,8 +163,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 class _Server(uvicorn.Server):
     """uvicorn's server with two changes.
 
-    After it has stopped, uvicorn would raise the signals that stopped it once more, which ends the process. It would
-    also allow a minute for a TLS handshake without counting the connection.
+    After uvicorn's server has stopped, it would raise the signals that stopped it once more, which ends the process.
+    uvicorn would also allow a minute for a TLS handshake without counting the connection.
     """
 
     def __init__(self, config: uvicorn.Config, places: Connections, handshake_seconds: float) -> None:

@@ -1,7 +1,7 @@
 """A store with several logs, one for each worker that ever wrote: its structs and its additional methods.
 
-A bundle holds entries of one log. It is written once and signed with its worker's key. The vault certifies that key in
-the log's first bundle and in the roster (the list of workers). Each entry is an intent: it is durable before it is
+A log bundle holds entries of one log. It is written once and signed with its worker's key. The vault certifies that key
+in the log's first bundle and in the roster (the list of workers). Each entry is an intent: it is durable before it is
 carried out (write-ahead). A later entry states that earlier ones were carried out; if a worker is killed, the statement
 for its last entries is missing.
 """
@@ -32,7 +32,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A bundle: the log's entries from number `first` on, and the log's state after these entries.
+    """A log bundle: the log's entries from number `first` on, and the log's state after these entries.
 
     The first bundle of a log also holds the worker's roster entry.
     """
@@ -50,7 +50,7 @@ class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class Numbered(NamedTuple):
-    """A bundle with its number in the log. `bundle` is None if the bytes do not decode."""
+    """A log bundle with its number in the log. `bundle` is None if the bytes do not decode."""
 
     number: int
     bundle: LogBundle | None
@@ -101,12 +101,12 @@ class FleetStore(Protocol):
 
 
 def signed_part(worker: str, bundle: LogBundle) -> bytes:
-    """The bytes of a bundle that a worker signs: the state of the log after this bundle."""
+    """The bytes of a log bundle that a worker signs: the state of the log after this bundle."""
     return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time)
 
 
 def is_signed(worker: str, bundle: LogBundle, public: bytes) -> bool:
-    """Whether the signature of a bundle is right for a worker's public key."""
+    """Whether the signature of a log bundle is right for a worker's public key."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(bundle.signature, signed_part(worker, bundle))
     except (ValueError, InvalidSignature):

@@ -117,7 +117,7 @@ def _renew(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Opera
 
 
 def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> None:
-    """Revoke a cap as the owner, with every cap that came from it. If this is interrupted, run it again.
+    """Revoke a cap as the owner, with every cap that came from it. If the call is interrupted, repeat it.
 
     If `link` belongs to a narrowed cap, `of` is the link of the minted cap that it was narrowed from.
     """
@@ -210,8 +210,8 @@ def on_record(state: Replica, links: Iterable[LinkId]) -> Iterator[CapRecord]:
 def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Iterator[LinkId]:
     """Yield a cap's link, and then the links of all caps that came from it.
 
-    These are looked up only after the caller has revoked the first link. From then on no new cap can come from it,
-    since issuing a cap requires that none of its ancestors is revoked.
+    The other links are looked up only after the caller has revoked the first link. From then on no new cap can come
+    from this cap, since issuing a cap requires that none of its ancestors is revoked.
     """
     yield link
     state, now = clerk.state, clerk.now()

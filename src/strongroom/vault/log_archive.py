@@ -1,4 +1,4 @@
-"""Moves the oldest entries of a log into bundles outside the vault, and keeps a summary of their effects.
+"""Moves the oldest entries of a log into entry bundles outside the vault, and keeps a summary of their effects.
 
 The summary is one of the vault's records, so that the vault can be verified without the archived entries.
 """
@@ -39,7 +39,7 @@ class LogArchive:
             raise Tampered("the summary of archived entries is damaged") from None
 
     def move(self, directory: Path, size: int) -> int:
-        """Move those of the first `size` entries that fill whole bundles. Returns the number of entries moved.
+        """Move those of the first `size` entries that fill whole entry bundles. Returns the number of entries moved.
 
         The log must have been verified. If a call is interrupted at any point, the next call finishes its work.
         """
@@ -70,7 +70,7 @@ class LogArchive:
         return stop - before
 
     def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
-        """Read the written bundles back and compare them with the tree's hashes, before any entry is dropped."""
+        """Read the written entry bundles back and compare them with the tree's hashes, before any entry is dropped."""
         bundles: list[bytes] = []
         for number, leaf, _ in self._state.store.entries(expected.size, stop):
             if number % merkle_log.TILE_WIDTH == 0:

@@ -234,10 +234,11 @@ class Audit:
         return report
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:
-        """Move all entries but the newest `keep` into `directory`, as bundles. Returns the number of entries moved.
+        """Move all entries but the newest `keep` into `directory`, as entry bundles.
 
-        Only whole bundles of 256 entries are moved. The tree keeps the hashes of the entries, so every entry can still
-        be proven. The vault keeps a summary of their effects, so it can be verified without these entries.
+        Returns the number of entries moved. Only whole entry bundles, of 256 entries each, are moved. The tree keeps
+        the hashes of the entries, so every entry can still be proven. The vault keeps a summary of their effects, so it
+        can be verified without these entries.
         """
         if keep < 0:
             raise InvalidRequest("keep must be a number of entries, at least 0")

@@ -1,7 +1,7 @@
 """Reads two settings of a bucket for which the store's client library has no call, with one signed GET (SigV4) each.
 
-It works with an access key from the environment or a profile, not with a role of the machine. An answer counts only if
-it is complete and is the document that was requested.
+A GET is signed with an access key from the environment or a profile, not with a role of the machine. An answer counts
+only if it is complete and is the document that was requested.
 """
 
 from __future__ import annotations

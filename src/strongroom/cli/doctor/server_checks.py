@@ -142,7 +142,7 @@ def _cap(patient: ServerPatient) -> str:
     left = said.exp - now
     if left <= 0:
         message = f"the cap ended {output.in_words(left)}"
-        raise CheckProblem("fail", message, "ask its owner for a new one", "cap_expired")
+        raise CheckProblem("fail", message, "ask the vault's owner for a new one", "cap_expired")
     if said.nbf > now:
         hint = "wait, or correct this machine's clock"
         raise CheckProblem(
@@ -158,7 +158,7 @@ def _cap(patient: ServerPatient) -> str:
     names = ", ".join(sorted(said.namespaces)) or "nothing"
     about = f"{said.actor or said.actor_scope}: {', '.join(sorted(said.ops))} in {names}; ends {output.in_words(left)}"
     if left < _SOON and "renew" not in said.ops and len(chain.links) == 1 and said.exp - said.nbf > _SOON:
-        raise CheckProblem("warn", about, "it cannot be renewed: ask its owner for a new one in time")
+        raise CheckProblem("warn", about, "the cap cannot be renewed: ask the vault's owner for a new one in time")
     return about
 
 
@@ -185,14 +185,15 @@ def _taken(patient: ServerPatient) -> str:
     raise CheckProblem("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
 
 
-_ANOTHER = "ask its owner for a new one"
+_ANOTHER = "ask the vault's owner for a new one"
 _ADVICE = {
     "cap_audience": "the cap is for another vault: check the URL and the cap file",
-    "cap_revoked": "the cap was revoked: ask its owner for a new one",
-    "cap_expired": "by the server's clock the cap has ended: compare the clocks, or ask its owner for a new one",
+    "cap_revoked": "the cap was revoked: ask the vault's owner for a new one",
+    "cap_expired": "by the server's clock the cap has ended: compare the clocks, or ask the vault's owner for a new"
+    " one",
     "cap_not_yet_valid": "by the server's clock the cap is not valid yet: compare the clocks",
     "cap_signature_invalid": "another vault minted the cap, the vault's issuer key was replaced, or the cap was"
-    " altered: ask its owner for a new one",
+    " altered: ask the vault's owner for a new one",
     "rate_limited": "wait a moment, then run doctor again",
 }
 

@@ -214,7 +214,7 @@ def _writable(patient: Patient) -> str:
             hint = "a server removes them within a minute; otherwise stop the process and run doctor again"
             raise CheckProblem("warn", message, hint)
         message = "another process is using the vault, so writing could not be checked"
-        raise CheckProblem("warn", message, "run doctor again when it has finished")
+        raise CheckProblem("warn", message, "run doctor again when that process has finished")
     return "the store is writable, and its journal holds no deleted bytes"
 
 
@@ -304,7 +304,7 @@ def _cap(patient: Patient) -> str:
         raise CheckProblem(
             "warn" if own else "fail",
             f"the cap ended {output.in_words(left)}",
-            "the next command renews it" if own else "ask its owner for a new one",
+            "the next command renews it" if own else "ask the vault's owner for a new one",
             "cap_expired",
         )
     _accepted(patient, token or "")
@@ -326,7 +326,7 @@ def _accepted(patient: Patient, token: str) -> None:
         raise CheckProblem(
             "warn" if own else "fail",
             f"the cap is void: {WHY[why]}",
-            "the next command makes a new one" if own else "ask its owner for a new one",
+            "the next command makes a new one" if own else "ask the vault's owner for a new one",
             "cap_signature_invalid" if why == Void.ISSUER_ROTATED else "cap_revoked",
         )
 

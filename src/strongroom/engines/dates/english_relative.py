@@ -15,7 +15,7 @@ from strongroom.engines.dates.moment import FUTURE, OPEN, PAST, Moment
 RECENT = 30
 """How many days before today "recently" means. The word has no meaning in lines, only in questions."""
 AHEAD = 60
-"""How many days after today "upcoming" and "my next appointment" mean. They have no meaning in lines."""
+"""How many days after today "upcoming" and "my next appointment" mean. Such words have no meaning in lines."""
 
 _DAY_NAMES = "mon tue wed thu fri sat sun"
 _WEEKDAYS = {name: at for at, name in enumerate(_DAY_NAMES.split())}
@@ -75,7 +75,7 @@ def _named(match: re.Match[str], moment: Moment) -> list[Days]:
 def _weekday(match: re.Match[str], moment: Moment, led: bool) -> int | None:
     """The number of the weekday, 0 for Monday. None if the word is not one day in this place.
 
-    It may be a repeating day ("every Friday"), a verb ("sat"), the sun, or a name.
+    The word may be a repeating day ("every Friday"), a verb ("sat"), the sun, or a name.
     """
     start, word = match.start("weekday"), match["weekday"]
     before = moment.low[max(0, start - 24) : start]

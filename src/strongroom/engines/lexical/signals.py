@@ -99,7 +99,7 @@ def speaker(line: Line, question: Question) -> float:
 
 
 def latest(line: Line, question: Question) -> float:
-    """The query asks for the last time that something happened. A newer line gets a higher value."""
+    """How new the line is, if the query asks for the last time that something happened. Otherwise 0."""
     if not question.asks_latest:
         return 0.0
     return 1 / (1 + max(question.now - line.time, 0) / _MONTH)
@@ -114,7 +114,7 @@ _OF_MARKS: dict[tuple[bool, bool, bool], Sequence[float]] = {}
 
 
 def of_marks(question: Question) -> Sequence[float]:
-    """For each combination of marks, the sum of all signals that depend on marks.
+    """For each combination of marks (a line's flags), the sum of all signals that depend on marks.
 
     The sums are cached, because they depend only on the kind of answer that the question asks for.
     """

@@ -47,7 +47,10 @@ The cache is dropped afterwards, because the words of a forgotten line must not 
 
 
 def words(text: str, known: Known | None = None) -> list[str]:
-    """The words of a text, in order and with repetitions. A text of stop words only gives these stop words."""
+    """The words of a text, in order and with repetitions, without stop words.
+
+    If the text has no other words, its stop words are returned.
+    """
     if text.isascii():
         runs = text.split()
     else:

@@ -95,9 +95,12 @@ WRAPPERS = names(
 WITH_VALUE = re.compile(
     r"-[ugnkosieCpPcj]|--(?:user|group|chdir|signal|kill-after|with|from|python|spec|project|directory|jobs)"
 )
-"""Options of wrappers whose value is the next word."""
+"""Options of the programs in WRAPPERS whose value is the next word."""
 WRAPPED = re.compile(r"\d[\w.]*|\w+=.*|run|exec|tool|--|-.*", re.DOTALL)
-"""Words of a wrapper that may come before the command: a number, an assignment, a verb of the wrapper, or an option."""
+"""Words that a program in WRAPPERS may have before the command that it runs.
+
+Such a word is a number, an assignment, a verb of the program, or an option.
+"""
 
 SHELLS = names("sh bash zsh dash ksh mksh ash fish rbash")
 PYTHONS = re.compile(r"(?:python|pypy)[\d.]*")

@@ -111,7 +111,7 @@ def _server(work: Work) -> StepResult:
     with memory:
         work.inbox = _asked(work, memory, work.token)
     renews = "renew" in said.ops
-    hint = "" if renews else "the cap does not allow renew: its owner has to give you a new one before it ends"
+    hint = "" if renews else "the cap does not allow renew: before it ends, the vault's owner has to give you a new one"
     return StepResult(StepState.OK if renews else StepState.WARN, f"the server at {work.url} accepts the cap", hint)
 
 

@@ -175,7 +175,7 @@ class SpeakerView:
         self.state().carry(names)
 
     def ask(self, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Call the gate with a cap for this speaker and a few minutes."""
+        """Call the gate with a cap that is limited to this speaker and expires after a few minutes."""
         return self.look.ask(self.speaker.actor, use, hasty=hasty, keeps=self.speaker.keeps)
 
 

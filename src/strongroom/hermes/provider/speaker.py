@@ -36,7 +36,10 @@ _OPEN = frozenset(("ntfy",))
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
 """Matches a gateway's key of a direct chat: agent, profile, platform, and then the type of the chat."""
 _GATEWAY_KEY = re.compile(r"agent:[^:]*:[^:]*:[^:]")
-"""Matches a gateway's key of any chat. On other platforms the client chooses the key."""
+"""Matches a session key in the form that a gateway gives to chats.
+
+Where the client chooses the key (a terminal, an editor, the API server), only a key of this form counts as a chat's.
+"""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
 ASSISTANT = "assistant"
 """The author of the model's lines."""

@@ -55,7 +55,7 @@ class KeyLocks:
     def take(self, key: str) -> None:
         """Wait for the lock of a key.
 
-        Raises InvalidRequest if this owner would wait for itself, and ProviderUnavailable after `close`.
+        Raises InvalidRequest if the caller would wait for itself, and ProviderUnavailable after `close`.
         """
         place = _Place(_owner())
         with self.changed:
@@ -83,12 +83,12 @@ class KeyLocks:
             self._leave(key, self._queues[key][0])
 
     def only_mine(self) -> bool:
-        """True if no other owner holds a key."""
+        """True if nobody but the caller holds the lock of a key."""
         with self.changed:
             return all(queue[0].owner == _owner() for queue in self._queues.values())
 
     def close(self) -> None:
-        """Refuse all owners that wait now or come later. A lock that is held stays so until it is released."""
+        """Refuse all callers that wait now or come later. A lock that is held stays so until it is released."""
         with self.changed:
             self._closed = True
             self.changed.notify_all()

@@ -26,9 +26,9 @@ _UNREAD = 16 * 1024
 """Up to this many characters of new lines are not indexed at a put. The next question adds them to the index."""
 
 _READ_AT_ONCE = 1024
-"""How many characters one put adds to the index when there are more than `_UNREAD`. This takes about 0.4 ms.
+"""If more than `_UNREAD` characters of new lines wait to be indexed, a put indexes about this many of them.
 
-If one put added all of them, one put in 70 would be slow.
+Indexing so many takes about 0.4 ms. If the put indexed all that wait, one put in 70 would be slow.
 """
 
 

@@ -219,7 +219,10 @@ class IndexedLines:
         return self.filtered.index(condition, self.lines, self._unreadable, make, self._revision)
 
     def _measure(self) -> None:
-        """Ask the index for its size. Called after each change of the index, which a put alone does not make."""
+        """Ask the index for its size. Called after each change of the index.
+
+        A put alone does not change the index: new lines are added to it later.
+        """
         if self._measured is not None:
             self._index_bytes = self._measured.size()
 

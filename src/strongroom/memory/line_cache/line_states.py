@@ -44,7 +44,7 @@ class LineStates:
     def is_void(self, line: Line) -> bool:
         """Whether a line is a replacement that has not taken effect (yet).
 
-        It never will if another line was first to replace the same line.
+        The replacement never takes effect if another line was first to replace the same line.
         """
         replaces = None if line.details is None else line.details.replaces
         return replaces is not None and self._replaced.get(replaces) != line.id
@@ -98,7 +98,7 @@ class LineStates:
         return list(found.values())
 
     def versions(self, line: Line, lines: Mapping[LineId, Line]) -> list[Line]:
-        """All stored versions of a line, oldest first: the lines that it replaced, itself, and the lines after it.
+        """All stored versions of a line, oldest first: the lines that it replaced, the line, and the lines after it.
 
         `lines` are the lines of the namespace that count. The others are looked up in `hidden`.
         """

@@ -226,7 +226,7 @@ def _acknowledged(state: Replica, grant: Grant, draft: Draft, name: str) -> Rece
 
 
 def _counted(state: Replica, grant: Grant, line: Line) -> bool:
-    """Whether a line is or was recallable. This is False for a replacement that never took effect."""
+    """Whether a line is or was recallable. False for a replacement that never took effect."""
     replaces = None if line.details is None else line.details.replaces
     return replaces is None or read_mark(state, grant.actor, line.namespace, replaces) == line.id
 

@@ -79,7 +79,7 @@ class Burial:
     def _take_out(self, view: ActorView, places: Places) -> None:
         """Empty the lines' own objects, and void claims (reserved places of packs) that might be filled with them.
 
-        After a lost race this reads the bucket again and repeats the work.
+        If an object was changed first, the bucket is read again and the work is repeated.
         """
         done: set[str] = set()
         for _ in range(_TRIES):

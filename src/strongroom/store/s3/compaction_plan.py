@@ -68,7 +68,8 @@ def is_small(pack: Pack) -> bool:
 def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan:
     """Plan a compaction pass over one namespace.
 
-    Only packs with places below `before` and lines older than `age` are included. None for either means all of them.
+    Only packs with places below `before` and lines older than `age` are included. If `age` is None, all packs and lines
+    are included.
     """
     alone = {name: by_itself(one) for name, one in look.loose.items()}
     known = merge_known(alone, in_packs(look.held))

@@ -357,7 +357,7 @@ class S3Store:
         clock.sleep(self._settled)
 
     def archive(self, stop: int) -> None:  # noqa: ARG002
-        raise StoreUnavailable("the log of a vault in a bucket cannot be archived yet")
+        raise StoreUnavailable("the log of a vault in a bucket cannot be archived")
 
     def scrub(self) -> bool:
         """Remove the bytes of forgotten lines from packs now. Returns whether deleted bytes are gone from the bucket.

@@ -53,7 +53,7 @@ def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An object to be written to the bucket, and the state of the log after that."""
+    """An object to be written to the bucket, and the state of the log after the write."""
 
     name: str
     body: bytes
@@ -63,7 +63,7 @@ class _Attempt:
 
 
 class WorkerLog:
-    """The log that this process writes. Thread-safe; concurrent commits share a bundle (group commit)."""
+    """The log that this process writes. Thread-safe; concurrent commits share a log bundle (group commit)."""
 
     def __init__(
         self, bucket: Bucket, worker: str, mac: HeadMac, seed: bytes, now: Callable[[], int], later: Later = on_timer
@@ -98,7 +98,7 @@ class WorkerLog:
     def released(self, first: int, count: int) -> None:
         """Record that these entries are done. Used for entries that change nothing.
 
-        The next bundle, whenever there is one, states it. No timer is started.
+        The next log bundle, whenever there is one, states that they are done. No timer is started.
         """
         with self._guard:
             self._done.append((first, first + count))
@@ -106,7 +106,7 @@ class WorkerLog:
     def carried_out(self, first: int, count: int) -> None:
         """Record that the intents in these entries were carried out.
 
-        The next bundle or the timer states it in the log.
+        The next log bundle states this, or one that the timer writes.
         """
         with self._guard:
             self._done.append((first, first + count))
@@ -130,7 +130,7 @@ class WorkerLog:
         self._group.submit(CommitRequest((), (), self._time))
 
     def flush(self) -> None:
-        """Write to the log every outcome that no bundle states yet."""
+        """Write to the log every outcome that no log bundle states yet."""
         for _ in range(1 + max(len(self._done), len(self._undone)) // _MOST_RUNS):
             if self._done or self._undone:
                 self._group.submit(CommitRequest((), (), self._time))
@@ -239,7 +239,7 @@ class WorkerLog:
     def _entrance(self) -> _Attempt:
         """This log's entry in the roster, the list of workers.
 
-        It is written after the first bundle. From then on, `audit verify` reports it if the log is missing.
+        The roster entry is written after the first log bundle. From then on, `audit verify` reports a missing log.
         """
         body = msgspec.json.encode(self._member)
         return _Attempt(f"{object_names.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
@@ -292,7 +292,7 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
 
 
 def written_logs(bucket: Bucket) -> Sequence[str]:
-    """The workers that have bundles, whether or not they are in the roster."""
+    """The workers that have log bundles, whether or not they are in the roster."""
     return bucket.folders(object_names.LOGS)
 
 
@@ -305,7 +305,7 @@ def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered
 
 
 def _decoded(body: bytes) -> LogBundle | None:
-    """Read a bundle. None if it does not decode, or has impossible numbers."""
+    """Read a log bundle. None if it does not decode, or has impossible numbers."""
     try:
         bundle = _decode(body)
     except object_names.UNREADABLE:

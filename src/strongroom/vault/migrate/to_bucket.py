@@ -56,7 +56,7 @@ class CarriedLog:
         return f"{object_names.LOGS}{self.worker}/{number:012d}"
 
     def bundle(self, entries: list[bytes], time: int) -> tuple[str, bytes]:
-        """The next bundle of these entries: its name in the bucket and its bytes."""
+        """The next log bundle, made of these entries: its name in the bucket and its bytes."""
         first = self._edge.size
         for entry in entries:
             self._edge.append(merkle_log.leaf_hash(entry))
@@ -67,7 +67,7 @@ class CarriedLog:
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
 
     def all_done(self, time: int) -> tuple[str, bytes]:
-        """The last bundle of the log. It confirms that every entry before it was carried out."""
+        """The log's last object (`LogBundle`): one entry, which confirms that all earlier entries were carried out."""
         return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
     def is_own(self, bundle: LogBundle) -> bool:

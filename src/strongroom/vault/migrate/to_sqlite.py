@@ -196,7 +196,8 @@ class ToFile:
     def _settle_accounts(self, store: SqliteStore) -> None:
         """Record the real state of the objects in the log.
 
-        This is done for each owner of objects for whom the merged entries describe another state.
+        Entries are written for each actor whose objects differ from what the merged entries describe, and so for the
+        vault's own objects.
         """
         expected, shelves = self._expected(store)
         actual = self._actual(store, shelves)

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,17 @@ def opened() -> Vault:
     """The test's vault, opened by the library."""
     place = settings.find().vault
     return strongroom.open(place, keys=settings.keys_of(identify(place), str))
+
+
+def put_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a line and a document for somebody whose memory nobody opens, and let two hours pass: both have ended."""
+    with opened() as vault:
+        memory = vault.memory(vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=60))
+        ends = datetime.now(UTC) + timedelta(hours=1)
+        memory.put("the code is 1111", namespace="travel", expires=ends)
+        memory.write_document("code", "the code is 1111", namespace="travel", expires=ends)
+    genuine = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: genuine() + 7_200_000_000_000)
 
 
 def owner_cap() -> Path:

@@ -20,7 +20,7 @@ from strongroom.engines.lexical import search
 from strongroom.keys import FileKeys, default_directory
 from strongroom.vault.create_open import identify
 from tests.audit.tools import edit, query
-from tests.cli.conftest import Cli, Done, opened, owner_cap
+from tests.cli.conftest import Cli, Done, opened, owner_cap, put_ended
 
 NAMES = [name for name, _ in vault_checks.CHECKS]
 
@@ -263,6 +263,30 @@ def test_own_cap_that_is_missing_or_ended_is_a_warning_and_none_is_made(cli: Cli
     path.unlink()
     assert states(cli("doctor", "--json"))["cap"] == "warn"
     assert not path.exists()
+
+
+@pytest.mark.requirement("cli-doctor", "expire-sweep")
+def test_lines_that_have_ended_and_are_stored_are_counted_with_the_command_that_forgets_them(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check_of(cli("doctor", "--json"), "ended lines")["state"] == "ok"
+    put_ended(monkeypatch)
+    found = check_of(cli("doctor", "--json"), "ended lines")
+    assert (found["state"], found["hint"]) == ("warn", "run `strongroom scrub vault`")
+    assert found["message"].startswith("1 line and 1 document have ended")
+    assert check_of(cli("doctor", "--json"), "ended lines") == found, "looking forgets nothing"
+    cli("scrub", "vault")
+    assert check_of(cli("doctor", "--json"), "ended lines")["state"] == "ok"
+
+
+@pytest.mark.requirement("cli-doctor", "expire-sweep")
+def test_number_of_memories_that_were_searched_is_said_if_it_is_not_all(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("put", "a trip", "-n", "travel")
+    put_ended(monkeypatch)
+    monkeypatch.setattr(vault_checks, "_SEARCHED", 1)
+    assert check_of(cli("doctor", "--json"), "ended lines")["message"].endswith("(searched: 1 of 2 memories)")
 
 
 # What is well.

@@ -14,10 +14,45 @@ from strongroom.cli.app import VerbCommand
 from strongroom.cli.scrub import scrub_hermes
 from strongroom.hermes import cap_file, policy, scrub
 from strongroom.model import LineId
-from tests.cli.conftest import Cli, opened
+from strongroom.vault.ended_sweep import EndedSweep, Swept
+from tests.cli.conftest import Cli, opened, put_ended
 from tests.hermes.install.test_scrub import HEADING, MADE_BY_HERMES, MARK, raw, recalled, run_hermes
 
 STRANGERS = LineId("01JVN8ZZZZZZZZZZZZZZZZZZZ7")
+
+
+@pytest.mark.requirement("expire-sweep")
+def test_vault_is_scrubbed_by_its_owner_only(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_ended(monkeypatch)
+    with opened() as one:
+        token = one.mint(actor="local/alice", ops=["forget", "erase"], namespaces=["travel"], ttl=600)
+    refused = cli("scrub", "vault", "--json", "--url", "https://memory.example.org")
+    assert refused.code == 2
+    path = Path("alice.cap")
+    path.write_text(token)
+    assert cli("scrub", "vault", "--cap-file", str(path)).code == 2
+    with opened() as one:
+        assert (one.ended.count(most=10).lines, one.ended.count(most=10).documents) == (1, 1)
+
+
+@pytest.mark.requirement("expire-sweep")
+def test_scrub_of_the_vault_forgets_what_has_ended_in_every_memory(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_ended(monkeypatch)
+    done = cli("scrub", "vault", "--json")
+    assert done.json == {"lines": 1, "documents": 1, "damaged": 0, "pending": False}
+    assert cli("scrub", "vault").out == "forgot 0 lines and 0 documents\n"
+    assert [one["op"] for one in cli("audit", "show", "--op", "expire", "--json").json["entries"]] == ["expire"]
+
+
+@pytest.mark.requirement("expire-sweep")
+def test_scrub_of_the_vault_says_what_it_could_not_do(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EndedSweep, "forget", lambda _, **__: Swept(1, 0, 2, pending=True))
+    said = cli("scrub", "vault").out
+    assert "forgot 1 line and 0 documents" in said
+    assert "2 namespaces could not be read: `strongroom audit verify` says why" in said
+    assert "Pending" in said
 
 
 @pytest.fixture

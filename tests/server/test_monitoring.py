@@ -17,9 +17,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, api
+from strongroom import FileKeys, Token, Vault, api, errors
 from strongroom.cli.app import VERBS
+from strongroom.vault.ended_sweep import EndedSweep
 from tests.conftest import Clock
+from tests.memory.test_replace import after
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import request
@@ -142,6 +144,32 @@ def test_scrub_that_was_put_off_is_finished_by_the_server(
     reader.execute("ROLLBACK")
     reader.close()
     while vault.scrub_is_due():  # pytest's own limit ends a test that hangs
+        assert running.ask("GET", "/healthz").status == 200
+
+
+@pytest.mark.requirement("expire-sweep")
+def test_served_vault_forgets_what_has_ended_in_memories_that_nobody_opens(
+    start: StartThread, vault: Vault, cap: Token, clock: Clock
+) -> None:
+    line = vault.memory(cap).put("soon gone", namespace="work", expires=after(clock, 60)).id
+    clock.move(100)
+    running = start(maintenance_seconds=0.02)
+    while vault.ended.count(most=10).lines:  # pytest's own limit ends a test that hangs
+        assert running.ask("GET", "/healthz").status == 200
+    assert any(entry.op == "expire" and line in entry.lines for _, entry in vault.audit.entries() if entry)
+
+
+@pytest.mark.requirement("expire-sweep")
+def test_sweep_that_fails_is_tried_again(start: StartThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[float] = []
+
+    def fail(_: EndedSweep, seconds: float) -> None:
+        tries.append(seconds)
+        raise errors.StoreUnavailable("out of reach")
+
+    monkeypatch.setattr(EndedSweep, "forget_some", fail)
+    running = start(maintenance_seconds=0.01)
+    while len(tries) < 2:
         assert running.ask("GET", "/healthz").status == 200
 
 

@@ -55,7 +55,7 @@ VERBS = {
     "wire": ("strongroom.cli.wire_unwire:wire", "Set up a runtime to use the vault as its memory."),
     "unwire": ("strongroom.cli.wire_unwire:unwire", "Undo what `wire` set up in a runtime."),
     "hook": ("strongroom.cli.hook:hook", "Answer the shell hooks of a runtime."),
-    "scrub": ("strongroom.cli.scrub:scrub", "Remove recalled text from a runtime's own history."),
+    "scrub": ("strongroom.cli.scrub:scrub", "Remove ended lines from the vault, and recalled text from a runtime."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }

@@ -1,7 +1,8 @@
-"""scrub: remove the recalled text of forgotten lines from Hermes' own history.
+"""scrub: remove the recalled text of forgotten lines from Hermes' own history, and what has ended from the vault.
 
 `strongroom.hermes.scrub` finds and removes text in the database. This module runs the steps in order. For each speaker
-in the history it asks the vault which lines still exist, with the runtime's own cap.
+in the history it asks the vault which lines still exist, with the runtime's own cap. The sweep of `scrub vault` is in
+`strongroom.vault.ended_sweep`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import click
 import msgspec
 
 from strongroom import model
-from strongroom.cli import output
+from strongroom.cli import archive_options, output
 from strongroom.cli.app import Group
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
-from strongroom.cli.run_context import Run, common_options, pass_run
+from strongroom.cli.run_context import Run, common_options, owner_options, pass_run, store_option
 from strongroom.errors import InvalidRequest
 from strongroom.hermes import hermes_homes
 from strongroom.hermes import scrub as scrubbing
@@ -30,10 +31,11 @@ from strongroom.hermes.scrub import Facts, Finished, Leftover, Scrubbed
 from strongroom.hermes.scrub.state_db import FILE
 from strongroom.memory import Memory
 from strongroom.model import LineId, pluralize
+from strongroom.vault.ended_sweep import Swept
 
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 
-scrub = Group("scrub", help="Remove recalled text from a runtime's own history.")
+scrub = Group("scrub", help="Remove ended lines from the vault, and recalled text from a runtime.")
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -137,6 +139,33 @@ class _Work:
             f"text of {pluralize(len(left), 'line')} is left in the file",
             "stop Hermes and run this again",
         )
+
+
+@scrub.command("vault", examples=["strongroom scrub vault", "strongroom scrub vault --store s3://bucket/team --json"])
+@store_option
+@owner_options
+@pass_run
+def scrub_vault(run: Run) -> None:
+    """Forget every line and document whose life has ended, and remove its bytes from the store.
+
+    Lines that expire are never recalled again, but they are deleted only when their memory is next in use, or by a
+    server. This goes over all memories, with the keys of the vault. What it forgets is in the log, as `expire`. It can
+    be stopped at any moment and run again; `doctor` shows how many lines and documents there are.
+
+    A line is deleted 30 seconds after it has ended, so that no worker's clock is ahead of another's.
+    """
+    with archive_options.bar(run, "searching") as told:
+        swept = run.vault().ended.forget(progress=told)
+    run.answer(swept, _swept(run, swept))
+
+
+def _swept(run: Run, swept: Swept) -> Iterator[str]:
+    yield f"forgot {pluralize(swept.lines, 'line')} and {pluralize(swept.documents, 'document')}"
+    if swept.damaged:
+        yield f"{pluralize(swept.damaged, 'namespace')} could not be read: {run.command('audit verify')} says why"
+    if swept.pending:
+        yield "Pending: another process is reading the vault, or the bucket keeps old versions, so the store may still"
+        yield f"hold their bytes. {run.command('doctor')} says what to do."
 
 
 @scrub.command(

@@ -26,6 +26,9 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(("verify", "log", "logs"), "`strongroom audit` reads, verifies and proves the log"),
     **dict.fromkeys(("server", "start", "run"), "`strongroom serve` serves the vault, `strongroom mcp` one MCP client"),
+    **dict.fromkeys(
+        ("prune", "sweep", "expire", "gc", "vacuum", "clean"), "`strongroom scrub vault` forgets what has ended"
+    ),
     "version": "`strongroom --version` prints it",
 }
 """Verbs of other tools, each with the Strongroom command that does the same."""

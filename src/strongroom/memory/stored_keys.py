@@ -112,6 +112,12 @@ class StoredKeys:
                 yield locator
             after = f"{ACTORS}{locator}0"  # "0" follows "/", so this is after everything below the actor
 
+    def count(self) -> int:
+        """The number of actors with objects in the store. A bucket is asked for their names only."""
+        if isinstance(self._store, FleetStore):
+            return sum(scope.startswith(ACTORS) for scope in self._store.scopes())
+        return sum(1 for _ in self.locators())
+
     def has_objects(self, locator: str) -> bool:
         """Whether an actor has any object in the store, except for derived ones such as cached pages."""
         return any(not is_derived(thing.name) for thing in self._records.names(f"{ACTORS}{locator}/"))

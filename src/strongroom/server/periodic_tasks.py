@@ -1,9 +1,10 @@
-"""Background work of a server: records of events that were only counted, checkpoints, and scrubs that were put off."""
+"""Background work of a server: records of counted events, checkpoints, scrubs that were put off, lines that ended."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 
 from strongroom.errors import StrongroomError
@@ -14,6 +15,8 @@ from strongroom.vault.vault import Vault
 
 _RECORD_SECONDS = 10
 """Seconds between two records of the events that were only counted, in the server's log and in the audit log."""
+_SWEEP_SECONDS, _SWEEP_REST = 0.25, 100
+"""How long a portion of the sweep for ended lines takes, and how many times as long it rests: 1 % of one thread."""
 
 
 class PeriodicTasks:
@@ -32,6 +35,7 @@ class PeriodicTasks:
             tasks.append(asyncio.create_task(self._keep_checkpoints()))
         if self._options.maintenance_seconds:
             tasks.append(asyncio.create_task(self._finish_scrubs()))
+            tasks.append(asyncio.create_task(self._forget_ended()))
         return tasks
 
     async def _keep_counts(self) -> None:
@@ -60,3 +64,14 @@ class PeriodicTasks:
                     done = await self._executor.run(self._vault.scrub)
                     json_log.event("scrub", done=done)
             await asyncio.sleep(self._options.maintenance_seconds)
+
+    async def _forget_ended(self) -> None:
+        """Forget lines and documents that have ended, some actors at a time."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self._executor.run(lambda: self._vault.ended.forget_some(_SWEEP_SECONDS))
+            except StrongroomError as error:  # the next portion goes on behind it
+                json_log.event("sweep failed", level=logging.ERROR, reason=error.reason)
+            took = time.monotonic() - began
+            await asyncio.sleep(max(self._options.maintenance_seconds, _SWEEP_REST * took))

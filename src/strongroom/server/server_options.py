@@ -43,7 +43,10 @@ class Options:
     checkpoint_seconds: float = 3600
     """Seconds between two signed checkpoints of the log, which are stored beside the keys; 0: never."""
     maintenance_seconds: float = 60
-    """Seconds between two checks for an unfinished scrub (removal of deleted bytes), to finish it; 0: never."""
+    """Seconds between two checks for an unfinished scrub (removal of deleted bytes), to finish it; 0: never.
+
+    The sweep for ended lines and documents rests at least as long between two portions; 0: no sweep either.
+    """
     mcp: bool = True
     log_requests: bool = False
     """Log every request, including successful ones."""

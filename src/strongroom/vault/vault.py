@@ -30,6 +30,7 @@ from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault import cap_void_reason, issue, key_rotation
 from strongroom.vault.admin_calls import OPERATIONS
+from strongroom.vault.ended_sweep import EndedSweep
 from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.health import Upkeep, upkeep_of
 from strongroom.vault.key_rotation import Rotated, Unfinished, all_keys, retry_commit
@@ -63,6 +64,7 @@ class Vault:
         self._clerk = clerk
         self._state = clerk.state
         self.audit = audit_of(clerk, witness)
+        self.ended = EndedSweep(clerk)
 
     def __repr__(self) -> str:
         return f"<vault {self.id}>"

@@ -19,6 +19,7 @@ from strongroom.cli.doctor import bucket_settings
 from strongroom.cli.doctor.vault_checks import (
     CheckProblem,
     check_rotation,
+    ended_said,
     format_said,
     key_files,
     last_seen,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 _WARN = 5_000
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 _TRIALS = 9
+_SEARCHED = 100
+"""The number of memories that are searched for ended lines: a request for each line that is in no pack."""
 _UNKNOWN = "unknown: the server does not say, or not to these credentials"
 
 
@@ -268,6 +271,12 @@ def _seen(patient: BucketPatient) -> str:
     return f"{pluralize(len(seen), 'log')} seen {last_seen(patient.run, audit)}; none is missing"
 
 
+def _ended(patient: BucketPatient) -> str:
+    if patient.vault is None:
+        raise CheckProblem("skip", "the vault is not open")
+    return ended_said(patient.run, patient.vault, _SEARCHED)
+
+
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("Python", python),
     ("extra", _extra),
@@ -282,5 +291,6 @@ BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("logs", _logs),
     ("opening", _opens),
     ("last seen", _seen),
+    ("ended lines", _ended),
 )
 """The checks of a bucket in their order: the name and the function of each."""

@@ -27,7 +27,7 @@ from strongroom.engines.lexical import search
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import FileKeys, default_directory
 from strongroom.memory.vault_records import FORMATS, VaultFormatRecord
-from strongroom.model import Void
+from strongroom.model import Void, pluralize
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
 from strongroom.vault import owner_cap
@@ -38,6 +38,8 @@ from strongroom.vault.vault import Vault
 _SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
+_SEARCHED = 1_000
+"""The number of memories that are searched for ended lines: some seconds, if they are large."""
 T = TypeVar("T")
 UNSEEN = "unseen"
 """The reason of a check that fails only because there is no earlier checkpoint. Such a check has an exit code of its
@@ -218,6 +220,24 @@ def _writable(patient: Patient) -> str:
     return "the store is writable, and its journal holds no deleted bytes"
 
 
+def _ended(patient: Patient) -> str:
+    return ended_said(patient.run, patient.opened(), _SEARCHED)
+
+
+def ended_said(run: Run, vault: Vault, most: int) -> str:
+    """Check that nothing is stored whose life has ended, in the memories of the first `most` actors."""
+    found = vault.ended.count(most=most)
+    where = "" if found.searched == found.actors else f" (searched: {found.searched} of {found.actors} memories)"
+    if found.lines or found.documents:
+        what = f"{pluralize(found.lines, 'line')} and {pluralize(found.documents, 'document')}"
+        message = f"{what} have ended and are still stored{where}"
+        raise CheckProblem("warn", message, f"run {run.command('scrub vault')}")
+    if found.damaged:
+        message = f"{pluralize(found.damaged, 'namespace')} could not be searched"
+        raise CheckProblem("warn", message, f"{run.command('audit verify')} names what is wrong")
+    return f"nothing is stored that has ended{where}"
+
+
 def _log(patient: Patient) -> str:
     audit, again = patient.opened().audit, patient.run.command
     if audit.is_extended():
@@ -347,5 +367,6 @@ CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (
     ("clock", _clock),
     ("disk space", _space),
     ("cap", _cap),
+    ("ended lines", _ended),
 )
 """The checks of a vault in their order: the name and the function of each."""

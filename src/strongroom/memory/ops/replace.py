@@ -19,7 +19,7 @@ from strongroom.crypto.line_encryption import DETAILED, LinePlace
 from strongroom.errors import FormatTooOld, InvalidRequest, LineConflict, LineNotFound, LineReplaced, StoreUnavailable
 from strongroom.gate import Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
-from strongroom.memory.ended_lines import UNCONFIRMED
+from strongroom.memory.ended_search import UNCONFIRMED
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import Operation
 from strongroom.memory.ops.forget import forget

@@ -122,6 +122,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "replace-bad": ("bad-input", "a replace of a line that was replaced, forgotten or expired is refused by name"),
     "expire": ("design", "a line expires by the later of the worker's clock and the log's, never by a request's now"),
     "expire-sweep": ("design", "what has ended leaves memories that nobody opens: by the owner's sweep and by servers"),
+    "expire-fleet": (
+        "show",
+        "whatever workers' clocks say, what has ended is not answered, and leaves a bucket for good",
+    ),
     "expire-forgets": ("design", "expired lines are forgotten by maintenance, on record, once every clock agrees"),
     "unknown-fields": ("findings", "an unknown field is named, with the fields that exist in its place"),
     "details-shown": ("show", "tags, meta and turns of a hostile line are neutralised, and close no fence"),

@@ -43,6 +43,7 @@ class Asking:
     def call(self, worker: Worker, op: str, actor: str, do: Callable[[Vault, Call], None], **known: object) -> Call:
         history, scheduler = self.world.history, self.world.scheduler
         call = Call(len(history.calls), self.name, worker.bucket.worker, op, actor, began=scheduler.tick(), **known)  # type: ignore[arg-type]
+        call.clock = worker.clock()
         history.calls.append(call)
         self.world.server.note(self.name, "asks", call.number, op, worker.bucket.worker)
         bucket, vault = worker.bucket, worker.vault
@@ -59,7 +60,7 @@ class Asking:
         except Exception as error:  # noqa: BLE001 - a defect, which the checker reports
             outcome = f"{type(error).__name__}: {error}"
         call.outcome = DEAD if bucket.is_dead else outcome
-        call.ended = scheduler.tick()
+        call.ended, call.over = scheduler.tick(), scheduler.now
         self.world.server.note(self.name, "hears", call.number, call.outcome)
         return call
 
@@ -115,9 +116,10 @@ class Asking:
         def recall(memory: Memory, call: Call) -> None:
             """The documents: as a recall finds them, or by their key."""
             if self.random.random() < 0.5:
-                found = [(hit.namespace, hit.text) for hit in memory.get("profile", kind="document", k=20)]
+                hits = memory.get("profile", kind="document", k=20)
+                found = [(hit.namespace, hit.text) for hit in hits if hit.text not in self.world.history.ends]
             else:
-                listed = memory.documents().documents
+                listed = memory.documents(DOCUMENT).documents
                 found = [(one.namespace, memory.document(one.key, namespace=one.namespace).text) for one in listed]
             call.shown = {(namespace, "profile"): text for namespace, text in found}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tests.fleet.expiry import check_answers, is_surely_there
 from tests.fleet.history import DEAD, NEVER, OK, Call, Cap, History, Key
 from tests.fleet.rules import Rule
 
@@ -19,6 +20,8 @@ _ALSO = {
     "set_profile": {"version_conflict"},
     "snapshot": {"not_found"},
     "replace": {"not_found", "line_replaced"},
+    "write_ending": {"version_conflict"},
+    "read_endings": {"not_found"},
 }
 _READS = ("get", "list")
 _GONE = ("forget", "replace", "erase", "erase_actor")
@@ -47,12 +50,15 @@ class Checker:
             if call.op == "snapshot" and call.is_ok:
                 yield from self._profiles(call)
         yield from self._once()
+        yield from check_answers(self._history)
 
     # Answers, and caps.
 
     def _answered(self, call: Call) -> Iterator[str]:
         if call.outcome == "tampered" and call.client != "attacker":
             yield f"{Rule.FALSE_ALARM}: {call}"
+        elif call.outcome == "invalid_request" and any(text in self._history.ends for text in call.texts):
+            return  # its end came before it arrived
         elif call.outcome not in _EXPECTED | _ALSO.get(call.op, set()) | _ALSO.get(call.client, set()):
             yield f"{Rule.DEFECT}: {call}"
         if call.client == "end" and call.outcome in UNAVAILABLE:
@@ -133,8 +139,8 @@ class Checker:
         for put in puts:
             if not put.is_ok or put.ended >= read.began:
                 continue
-            for key in put.texts.values():
-                if key is None or key in put.forgotten:
+            for text, key in put.texts.items():
+                if key is None or key in put.forgotten or not is_surely_there(self._history, text, read):
                     continue
                 # A put that is sent again is acknowledged, also of a line that was replaced before: it stays hidden.
                 after = [

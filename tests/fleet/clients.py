@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from strongroom import NewLine, Vault
+from strongroom import Vault
 from strongroom.memory import Memory
 from strongroom.model import Receipt
 from tests.fleet.asking import DOCUMENT, Asking
+from tests.fleet.expiry import OVER, Expiring, check_stored
 from tests.fleet.history import Call, Cap, Key
 from tests.fleet.rules import Rule
 from tests.fleet.workers import ACTORS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("personal", "travel")
 _EVERY = ("personal", "family", "work", "travel")
+_PUTS = ("put", "replace")
 _CALLS = 14
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LONG = 15_000
@@ -74,7 +76,7 @@ class Owner(Asking):
         self._mint(self.any_worker() or worker, actor)
 
 
-class Client(Asking):
+class Client(Expiring):
     """An agent that puts, sends again what failed, asks, forgets and erases."""
 
     def __init__(self, world: World, number: int) -> None:
@@ -87,8 +89,10 @@ class Client(Asking):
         doing = [self._put] * 8 + [self._again] * 4 + [self._list] * 4 + [self._get] * 4 + [self._query] * 2
         doing += [self._forget] * 4 + [self._erase, self._profile, self._profile, self._snapshot]
         doing += [self._replace] * 8 if self.world.corrects else []
+        doing += [self._write_ending, self.read_endings] * 3 if self.world.expires else []
+        briefly = 0.7 if self.world.expires else 0.9
         for _ in range(_CALLS):
-            self.world.scheduler.pause(self.random.randrange(5, 400) if self.random.random() < 0.9 else _LONG)
+            self.world.scheduler.pause(self.random.randrange(5, 400) if self.random.random() < briefly else _LONG)
             worker, held = self.any_worker(), self._cap()
             if worker is not None:
                 self.random.choice(doing)(worker, held)
@@ -108,14 +112,12 @@ class Client(Asking):
             line = "01J" + "".join(self.random.choices(_ALPHABET, k=23))
             texts[text] = (namespace, line) if self.random.random() < 0.6 else None
             namespaces[text] = namespace
+            self.choose_end(text)
         self._send(worker, held, texts, namespaces)
 
     def _send(self, worker: Worker, held: Cap, texts: Mapping[str, Key | None], namespaces: Mapping[str, str]) -> None:
         def ask(memory: Memory, call: Call) -> None:
-            lines = [
-                NewLine(text=text, namespace=namespaces[text], id=None if key is None else key[1])
-                for text, key in texts.items()
-            ]
+            lines = [self.line(text, namespaces[text], None if key is None else key[1]) for text, key in texts.items()]
             receipts: list[Receipt] = memory.put_many(lines)
             keys = [(one.namespace, one.id) for one in receipts]
             call.texts = dict(zip(texts, keys, strict=True))
@@ -138,7 +140,7 @@ class Client(Asking):
         self.list(worker, held)
 
     def _known(self, held: Cap) -> list[Key]:
-        puts = self.world.history.of(held.actor, "put", "replace")
+        puts = self.world.history.of(held.actor, *_PUTS)
         keys = [key for put in puts for key in put.texts.values()]
         return sorted({key for key in keys if key is not None and key[0] in held.namespaces})
 
@@ -171,12 +173,26 @@ class Client(Asking):
         self._count += 1
         old, text = self.random.choice(known), f"{self.name} said {self._count}, corrected"
         new = (old[0], "01J" + "".join(self.random.choices(_ALPHABET, k=23)))
+        self._choose_end_after(old, text, held)
 
         def ask(memory: Memory, call: Call) -> None:
-            memory.replace(old[1], text, namespace=old[0], new_id=new[1])
+            memory.replace(old[1], text, namespace=old[0], new_id=new[1], expires=self.end_of(text))
 
         for _ in range(self.random.choice([1, 2])):  # sent again, it takes effect once
             self.with_cap(worker, held, "replace", ask, wanted=(old,), texts={text: new})
+
+    def _choose_end_after(self, old: Key, text: str, held: Cap) -> None:
+        """Give a correction an end; what is given none has that of the line that it replaces."""
+        before = [
+            one for put in self.world.history.of(held.actor, *_PUTS) for one, key in put.texts.items() if key == old
+        ]
+        if before and before[0] in self.world.history.ends:
+            self.world.history.ends[text] = self.world.history.ends[before[0]]
+        self.choose_end(text)
+
+    def _write_ending(self, worker: Worker, held: Cap) -> None:
+        self._count += 1
+        self.write_ending(worker, held, f"{self.name} wrote {self._count}")
 
     def _erase(self, worker: Worker, held: Cap) -> None:
         namespace = self.random.choice(held.namespaces)
@@ -216,6 +232,8 @@ class Ending(Asking):
             self.world.scheduler.pause(2 * _LONG)
             for worker in self.world.workers[:2]:
                 worker.compact()
+        if self.world.expires:
+            self._sweep()
         for actor in ACTORS:
             held = self.mint(self.world.workers[0], actor, NAMESPACES)
             if held is not None:
@@ -223,6 +241,16 @@ class Ending(Asking):
         for old in list(self.world.history.caps):
             self.list(self.random.choice(self.world.workers), old)
         self._verify(self.random.choice(self.world.workers))
+
+    def _sweep(self) -> None:
+        """Whoever sweeps first finds all that has ended, and nothing of it is stored afterwards."""
+        self.world.scheduler.pause(OVER)
+        worker = self.random.choice(self.world.workers)
+        if worker.vault is not None:
+            swept = worker.vault.ended.forget()
+            if swept.damaged or swept.pending:
+                self.world.history.note(Rule.STORED, swept)
+        self.world.history.notes += check_stored(self.world)
 
     def _verify(self, worker: Worker) -> None:
         """The logs, and that nothing is in the bucket but what they speak of."""

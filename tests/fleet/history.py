@@ -39,6 +39,10 @@ class Call:
     began: int = 0
     ended: int = NEVER
     outcome: str = ""
+    clock: int = 0
+    """The worker's clock when the call began, in ms."""
+    over: int = 0
+    """The true time when it ended, in ms."""
     wanted: tuple[Key, ...] = ()
     """The lines that it names."""
     texts: Mapping[str, Key | None] = field(default_factory=dict)
@@ -76,6 +80,8 @@ class History:
 
     calls: list[Call] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
+    ends: dict[str, int] = field(default_factory=dict)
+    """The true time, in ms, at which each text with an end ends."""
     is_late: bool = False
     """Whether what failed may still happen much later."""
     notes: list[str] = field(default_factory=list)

@@ -17,7 +17,8 @@ from strongroom.audit import fleet_verifier
 from strongroom.audit.log_walk import LogWalk
 from strongroom.audit.unfinished_entries import Sighting, judge
 from strongroom.errors import AuditUnavailable, LineNotFound, StoreUnavailable, Unavailable
-from strongroom.memory import Memory
+from strongroom.memory import Memory, ended_lines
+from strongroom.memory.line_cache.line_states import LineStates
 from strongroom.memory.ops import forget
 from strongroom.store import s3
 from strongroom.store.fleet_contract import LogBundle
@@ -265,10 +266,11 @@ def _tells_again(patch: pytest.MonkeyPatch) -> None:
 
 
 class Planted(NamedTuple):
-    """A fault, and the rule that a seed is seen to break."""
+    """A fault, the rule that a seed is seen to break, and whether that takes lines with an end."""
 
     plant: Plant
     breaks: Rule
+    expires: bool = False
 
 
 PLANTED: dict[str, Planted] = {
@@ -314,6 +316,17 @@ PLANTED: dict[str, Planted] = {
     "a log leaves a number out": Planted(_late_bundle(_skipped), Rule.GAP),
     "a bundle is signed by nobody": Planted(_late_bundle(_badly_signed), Rule.UNSIGNED),
     "what was told is told again": Planted(_tells_again, Rule.UNSETTLED),
+    "lines with an end go on": Planted(
+        lambda patch: patch.setattr(LineStates, "_is_over", lambda *_: False), Rule.EXPIRED, expires=True
+    ),
+    "what has ended is hidden and not forgotten": Planted(
+        lambda patch: patch.setattr(ended_lines, "_forget", lambda *_: ended_lines.EndedCount()),
+        Rule.STORED,
+        expires=True,
+    ),
+    "a sweep leaves bytes in packs": Planted(
+        lambda patch: patch.setattr(S3Store, "scrub", lambda _: True), Rule.STORED, expires=True
+    ),
     "a newer generation is taken for an older one": Planted(
         lambda patch: patch.setattr(actor_replica, "is_as_new", lambda table, floor: table == floor), Rule.FALSE_ALARM
     ),

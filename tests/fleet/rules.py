@@ -30,6 +30,8 @@ class Rule(StrEnum):
     LISTED_NOT_GOT = "what is listed is not what is got"
     DISAGREEING = "the workers do not agree"
     COMPACTION = "compaction failed"
+    EXPIRED = "what has ended was answered"
+    STORED = "what has ended is still stored"
     # Of profiles.
     INVENTED_PROFILE = "a profile that nobody wrote"
     MISSING_PROFILE = "a profile is missing"

@@ -96,6 +96,8 @@ class Server:
         self.weather = weather
         self.objects: dict[str, tuple[bytes, int]] = {}
         self.trace: list[str] = []
+        self.sealed: dict[str, list[bytes]] = {}
+        """The sealed bodies with which lines and documents were first written, by name."""
 
     def note(self, *words: object) -> None:
         self.trace.append(f"{self.scheduler.now} " + " ".join(map(str, words)))
@@ -117,6 +119,8 @@ class Server:
         if name in self.objects:
             raise NameTaken(name)
         self.objects[name] = body, self.scheduler.now
+        if "/lines/" in name or "/documents/" in name:
+            self.sealed.setdefault(name, []).append(body[1:])
         return etag_of(body)
 
     def swap(self, name: str, body: bytes, etag: str) -> str:

@@ -28,6 +28,8 @@ import strongroom
 from strongroom import Vault, engines
 from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
+from strongroom.memory import ended_lines, ended_search
+from strongroom.memory.ops import replace
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store, s3_store
 from strongroom.store.s3.worker_log import Later
@@ -36,6 +38,7 @@ from tests.fleet.attacker import Attacker
 from tests.fleet.checking import Checker
 from tests.fleet.clients import Client, Ending, Owner
 from tests.fleet.ending import check_bucket
+from tests.fleet.expiry import GIVEN_UP
 from tests.fleet.history import History
 from tests.fleet.primitives import Primitives, Threads, waited
 from tests.fleet.rules import Rule
@@ -52,12 +55,16 @@ _engine = cache(engines.load)
 class World:
     """All that a seed decides."""
 
-    def __init__(self, seed: int, *, corrects: bool = False, documents: bool = False, **bucket: bool) -> None:
+    def __init__(
+        self, seed: int, *, corrects: bool = False, documents: bool = False, expires: bool = False, **bucket: bool
+    ) -> None:
         self.seed = seed
         self.corrects = corrects
         """Whether clients replace lines, too: another series of seeds, so that those of before stay what they are."""
         self.has_documents = documents
         """Whether clients write a document where they would write a profile: the same rules hold for both."""
+        self.expires = expires
+        """Whether lines are given ends, and documents with an end are written; workers then sweep now and then."""
         self.random = Random(f"world/{seed}")
         self._bytes = Random(f"bytes/{seed}")
         self.scheduler = Scheduler(seed, BEGAN)
@@ -102,6 +109,8 @@ class World:
         self.scheduler.spawn("fate", self._fate)
         for worker in self.workers:
             self.scheduler.spawn("compactor", worker.compacts)
+            if self.expires:
+                self.scheduler.spawn("sweeper", worker.sweeps)
 
     def _fate(self) -> None:
         """Workers die and come back until the clients are done; then the weather turns fair, and all is looked at."""
@@ -140,6 +149,9 @@ class World:
             patch.setattr(create_open, "backend", lambda location: (_Backend(self), location))
             patch.setattr(s3, "S3Store", self._store)
             patch.setattr(s3_store, "clock", _Clock(self.scheduler))
+            if self.expires:
+                for module in (replace, ended_lines, ended_search):
+                    patch.setattr(module, "UNCONFIRMED", GIVEN_UP)
             yield
 
     def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:
@@ -251,17 +263,19 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = 
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "STOP"), help="many seeds")
     parser.add_argument("--correct", action="store_true", help="let the clients replace lines, too")
     parser.add_argument("--documents", action="store_true", help="let the clients write documents for profiles")
+    parser.add_argument("--expire", action="store_true", help="let lines and documents have ends, and workers sweep")
     parser.add_argument("--trace", action="store_true", help="show every request of the seed, too")
     given = parser.parse_args(arguments)
+    options = {"corrects": given.correct, "documents": given.documents, "expires": given.expire}
     if given.seed is not None:
-        outcome = simulate(given.seed, corrects=given.correct, documents=given.documents)
+        outcome = simulate(given.seed, **options)
         lines = [*(outcome.trace if given.trace else []), *outcome.calls, *map("WRONG: {}".format, outcome.violations)]
         for line in lines:
             say(line)
         return bool(outcome.violations)
     bad = 0
     for seed in range(*(given.seeds or (0, 40))):
-        outcome = simulate(seed, corrects=given.correct, documents=given.documents)
+        outcome = simulate(seed, **options)
         if outcome.violations:
             bad += 1
             say(outcome.text)

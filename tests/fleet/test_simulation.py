@@ -54,6 +54,14 @@ def test_simulated_fleet_whose_clients_write_documents_keeps_every_promise(first
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.requirement("fleet-simulated", "expire-fleet")
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.long)])
+def test_simulated_fleet_whose_lines_have_ends_keeps_every_promise(first: int) -> None:
+    run = _command("--expire", "--correct", "--seeds", str(first), str(10 if not first else 1000))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 @pytest.mark.long
 @pytest.mark.requirement("fleet-simulated")
 @pytest.mark.parametrize("first", range(0, 2000, 100))
@@ -151,7 +159,7 @@ def test_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: py
     fault = PLANTED[planted]
     fault.plant(monkeypatch)
 
-    assert _found_within(40, fault.breaks)
+    assert _found_within(40, fault.breaks, expires=fault.expires)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.fleet.simulation import World
 
 ACTORS = ("fleet/alice", "fleet/bob")
-_SKEW = 14_000
+SKEW = 14_000
 """The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
 _OPENINGS = 100
 _SETTLED = 10_000
@@ -30,7 +30,7 @@ class Worker:
         self._world = world
         self.name = name
         self._starts = 0
-        self._skew = world.random.randrange(-_SKEW, _SKEW)
+        self._skew = world.random.randrange(-SKEW, SKEW)
         self.bucket = world.bucket(name)
         self.vault: Vault | None = None
 
@@ -79,6 +79,25 @@ class Worker:
                 return
             except Exception as error:  # noqa: BLE001 - a defect, which is reported with the seed
                 self._world.history.note(Rule.COMPACTION, f"{type(error).__name__}: {error}")
+
+    def sweeps(self) -> None:
+        """Forget what has ended, now and then, beside all else, until the clients are done."""
+        while self._world.left:
+            self._world.scheduler.pause(self._world.random.randrange(2000, 12_000))
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Forget what has ended: of the shelves in RAM, or of all that is stored."""
+        vault = self.vault
+        try:
+            if vault is not None and self._world.random.random() < 0.5:
+                vault.settle()
+            elif vault is not None and (swept := vault.ended.forget()).damaged:
+                self._world.history.note(Rule.FALSE_ALARM, f"{self.name} swept {swept}")
+        except (Unavailable, Died):
+            return
+        except Exception as error:  # noqa: BLE001 - a defect, which is reported with the seed
+            self._world.history.note(Rule.DEFECT, f"sweep of {self.name}: {type(error).__name__}: {error}")
 
     def kill(self) -> None:
         self._world.server.note(self.bucket.worker, "dies")

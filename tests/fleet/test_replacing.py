@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Memory, Token, Vault, errors
+from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
 from strongroom.memory.ended_lines import forget_ended
+from strongroom.store.s3 import S3Store
+from strongroom.store.s3.compaction import Compactor
 from tests.conftest import Clock
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 from tests.memory.test_replace import after
@@ -166,3 +169,27 @@ def test_put_is_no_duplicate_of_a_replacement_that_does_not_count(
         other.memory(cap).put("trip on May 27", namespace="travel", id=NEW)
     assert memory.replace(old.id, "trip on May 27", new_id=NEW).id == NEW
     assert other.memory(cap).put("trip on May 27", namespace="travel", id=NEW).duplicate
+
+
+def test_cold_load_reads_one_object_for_each_replaced_line_and_no_more(
+    vault: Vault, bucket: Acting, cap: Token, tmp_path: Path, clock: Clock
+) -> None:
+    memory = vault.memory(cap)
+    ids = [one.id for one in memory.put_many([NewLine(text=f"trip {n}", namespace="travel") for n in range(60)])]
+
+    def cold() -> tuple[int, int]:
+        """Requests of a load by a fresh worker, when all lines are in packs."""
+        assert isinstance(vault.store, S3Store)
+        for locator in vault.store.reader.locators():
+            Compactor(vault.store.reader, Random(1).randbytes, settled=0, least=1).compact(locator)
+        with strongroom.open("s3://bucket/room", keys=FileKeys(tmp_path / "keys"), now=clock) as fresh:
+            bucket.requests.clear()
+            assert len(_texts(fresh.memory(cap))) == 20
+            return bucket.requests["get"], bucket.requests["list"]
+
+    gets, lists = cold()
+    for old in ids[:50]:
+        memory.replace(old, "trip, corrected")
+    found = cold()
+    assert found[0] <= gets + 50 + 2, "a mark for each, and a pack or two"
+    assert found[1] <= lists + 2

@@ -86,6 +86,16 @@ class BareLog:
         """The same, sharing its transaction with whatever other threads write."""
         self._group.submit(CommitRequest([], [], 0))
 
+    def replace(self) -> None:
+        """The same row with other bytes, and a log entry, in a transaction of their own."""
+        self._transaction([f"{self._prefix}/replaced"], "INSERT OR REPLACE")
+
+    def read(self) -> None:
+        """Read that row, and write a log entry."""
+        name = f"{self._prefix}/replaced"
+        self._connection.execute("SELECT version, body FROM objects WHERE name = ?", (name,)).fetchone()
+        self.append()
+
     def append(self) -> None:
         """A log entry alone."""
         self._transaction([None])
@@ -101,13 +111,14 @@ class BareLog:
         for request in group:
             request.commit = Commit(0, 0)
 
-    def _transaction(self, names: Sequence[str | None]) -> None:
+    def _transaction(self, names: Sequence[str | None], verb: str = "INSERT") -> None:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         for name in names:
             if name is not None:
                 self._version += 1
-                execute("INSERT INTO objects (version, name, body) VALUES (?, ?, ?)", (self._version, name, self._body))
+                row = self._version, name, self._body
+                execute(f"{verb} INTO objects (version, name, body) VALUES (?, ?, ?)", row)
             execute("INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)", (self._size, bytes(32), self._entry))
             self._size += 1
         peaks = bytes(32 * self._size.bit_count())

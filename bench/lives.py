@@ -1,4 +1,4 @@
-"""Lines that live: what a replacement costs beside a put, listing with texts, and a filtered get beside a plain one."""
+"""Lines that live: a replacement beside a put, listing with texts, a filtered get beside a plain one, and documents."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import count
 
 from bench import vaults
+from bench.bare import BareLog, Sizes, copied
 from bench.lines import lines
 from bench.measure import Goal, Row, Run, in_turns
 from strongroom import Memory, NewLine
+from strongroom.model import HISTORY_LIMIT
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -24,6 +26,7 @@ def rows(run: Run) -> Iterator[Row]:
         yield from _replace(run, memory)
         yield from _texts(run, memory, amount)
         yield from _filtered(run, memory, texts, amount)
+        yield from _documents(run, memory)
 
 
 def _tags(text: str) -> tuple[str, ...]:
@@ -89,3 +92,29 @@ def _filtered(run: Run, memory: Memory, texts: list[str], amount: int) -> Iterat
         base.cpu * 1e6,
         "a get among all of them",
     )
+
+
+def _documents(run: Run, memory: Memory) -> Iterator[Row]:
+    """A document of 2,000 characters whose history is full, so that its row is as large as it gets."""
+    numbers = count()
+    last = [""]
+
+    def write() -> None:
+        text = f"{next(numbers):08d}" + "a plan, written again. " * 87
+        last[0] = memory.write_document("plans/one", text, namespace="work", version=last[0]).version
+
+    def read() -> None:
+        memory.document("plans/one")
+
+    for _ in range(HISTORY_LIMIT + 2):
+        write()
+    log = BareLog(file := copied(run.scratch / "vault", run.scratch / "bare"), Sizes.of_last_put(file))
+    what = "a document of 2,000 characters and its history"
+    written, beside = in_turns((write, log.replace), repeats=run.pick(60, 10), calls=8)
+    rows = "a transaction writing the same bytes"
+    yield Row("lives.document", f"write {what}", "us wall", written.wall * 1e6, beside.wall * 1e6, rows)
+    yield Row("lives.document", f"write {what}", "us cpu", written.cpu * 1e6, beside.cpu * 1e6, rows)
+    found, beside = in_turns((read, log.read), repeats=run.pick(60, 10), calls=8)
+    rows = "a select, and a bare log row"
+    yield Row("lives.document", "read it", "us cpu", found.cpu * 1e6, beside.cpu * 1e6, rows)
+    log.close()

@@ -535,6 +535,39 @@ def test_documents_outlive_rotations_a_backup_and_a_restore(
         assert recalled(there, "bus") == ["Bus at ten"]
 
 
+@pytest.mark.requirement("documents-expiry", "expire")
+def test_expired_document_is_none_also_for_a_worker_whose_clock_is_behind_the_log(
+    memory: Memory, clock: Clock, reopen: Reopen, cap: Token
+) -> None:
+    held = write(memory, expires=datetime.fromtimestamp(clock() / 1000 + 60, UTC))
+    clock.move(61)
+    memory.put("something else", namespace="work")
+    clock.move(-20)
+    behind = reopen().memory(cap)
+    with pytest.raises(errors.LineNotFound):
+        behind.document(KEY, namespace="travel")
+    with pytest.raises(errors.LineNotFound):
+        behind.document_history(KEY, namespace="travel")
+    with pytest.raises(errors.VersionConflict):
+        write(behind, "again", version=held.version)
+    assert behind.documents().documents == ()
+    assert write(behind, "again").text == "again"
+
+
+@pytest.mark.requirement("documents-expiry")
+def test_history_shows_no_earlier_version_that_has_expired_and_the_next_write_drops_it(
+    memory: Memory, clock: Clock
+) -> None:
+    first = write(memory, "the code is 1111", expires=datetime.fromtimestamp(clock() / 1000 + 60, UTC))
+    second = write(memory, "no code any more", version=first.version)
+    assert memory.document_history(KEY, namespace="travel") == [second, first]
+    clock.move(61)
+    assert memory.document_history(KEY, namespace="travel") == [second]
+    third = write(memory, "still none", version=second.version)
+    clock.move(-20)
+    assert memory.document_history(KEY, namespace="travel") == [third, second]
+
+
 @pytest.mark.requirement("documents-expiry")
 def test_expired_document_is_forgotten_by_maintenance_with_its_history(
     vault: Vault, memory: Memory, clock: Clock

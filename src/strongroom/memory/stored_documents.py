@@ -93,7 +93,8 @@ def with_version(found: FoundDocument, version: DocumentVersion, now: Millis) ->
     """The document with a new present version. The version before becomes the newest of the earlier versions."""
     held = found.document
     before = found.present(now)
-    earlier = () if before is None else within_history((before, *held.earlier))
+    living = [one for one in held.earlier if not is_over(one, now)]
+    earlier = () if before is None else within_history((before, *living))
     return StoredDocument(key=held.key, namespace=held.namespace, present=version, earlier=earlier)
 
 

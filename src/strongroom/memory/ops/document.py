@@ -27,6 +27,7 @@ from strongroom.memory.stored_documents import (
     FoundDocument,
     emptied,
     find_document,
+    is_over,
     with_version,
     write_effect,
 )
@@ -37,6 +38,7 @@ from strongroom.model import (
     DocumentPage,
     Forgotten,
     Line,
+    Millis,
     Namespace,
     Op,
     Provenance,
@@ -56,11 +58,16 @@ def read_document(clerk: DecisionRecorder, caller: Caller, call: api.ReadDocumen
 
 def _read(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.ReadDocument) -> Operation[Document]:
     slot = _slot(clerk, grant, call.key)
-    present = find_document(clerk.state, slot).present(clerk.now())
+    present = find_document(clerk.state, slot).present(_now(clerk))
     if present is None:
         raise _missing()
     yield from clerk.commit(grant, lines=[present.version], caller=caller, detail="read a document")
     return _document(slot, present)
+
+
+def _now(clerk: DecisionRecorder) -> Millis:
+    """The time by which documents expire: this machine's, or that of the log if it is later."""
+    return Millis(max(clerk.now(), clerk.state.store.head().time))
 
 
 def read_history(clerk: DecisionRecorder, caller: Caller, call: api.ReadDocumentHistory) -> Operation[DocumentHistory]:
@@ -74,10 +81,11 @@ def _history(
 ) -> Operation[DocumentHistory]:
     slot = _slot(clerk, grant, call.key)
     found = find_document(clerk.state, slot)
-    present = found.present(clerk.now())
+    now = _now(clerk)
+    present = found.present(now)
     if present is None:
         raise _missing()
-    versions = [present, *found.document.earlier][: grant.max_k]
+    versions = [present, *(one for one in found.document.earlier if not is_over(one, now))][: grant.max_k]
     read = [version.version for version in versions]
     yield from clerk.commit(grant, lines=read, caller=caller, detail="read the history of a document")
     return DocumentHistory(tuple([_document(slot, version) for version in versions]))
@@ -126,7 +134,7 @@ def _write(
     if call.unused and found.object_version:
         raise VersionConflict("there is or was a document under this key", hint="read it, or choose another key")
     _check_version(found, call.version, clerk)
-    document = with_version(found, version, clerk.now())
+    document = with_version(found, version, _now(clerk))
     done = yield from _commit(clerk, grant, caller, [(slot, found, document)], since, "wrote a document")
     return _document(slot, version) if done else version
 
@@ -220,10 +228,10 @@ def _rename(
             done = True
             yield from clerk.commit(grant, count=0, caller=caller, since=since, detail="renamed a document")
         return _document(target, begun) if done else None
-    if found.present(clerk.now()) is None or present is None:
+    if found.present(_now(clerk)) is None or present is None:
         raise _missing()
     _check_version(found, meant, clerk)
-    if there.present(clerk.now()) is not None:
+    if there.present(_now(clerk)) is not None:
         raise VersionConflict(
             "another document has the new key already", hint="delete that document first, or choose another key"
         )
@@ -287,7 +295,7 @@ def _list(
 ) -> Operation[DocumentPage]:
     if type(call.limit) is not int or not 1 <= call.limit <= model.LIST_LIMIT:
         raise TooMany(f"`limit` must be a number from 1 to {model.LIST_LIMIT}: a page has at most so many documents")
-    prefix, after, now = model.clean_field(call.prefix, "a prefix"), _cursor(call.after), clerk.now()
+    prefix, after, now = model.clean_field(call.prefix, "a prefix"), _cursor(call.after), _now(clerk)
     with hold_still(shelves):
         lines = [shelf.lines[name] for shelf in shelves for name in shelf.documents.ids() if name in shelf.lines]
     found = [
@@ -374,7 +382,7 @@ def _check_session(grant: Grant) -> None:
 
 
 def _check_version(found: FoundDocument, version: str, clerk: DecisionRecorder) -> None:
-    present = found.present(clerk.now())
+    present = found.present(_now(clerk))
     if model.plain(version) != ("" if present is None else present.version):
         raise _changed()
 

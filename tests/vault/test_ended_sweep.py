@@ -170,6 +170,28 @@ def test_sweep_forgets_lines_and_documents_of_every_memory_for_good(
     assert vault.audit.verify().ok
 
 
+def test_sweep_takes_expired_versions_out_of_the_history_of_a_document_that_stays(
+    vault: Vault, reopen: Reopen, clock: Clock, tmp_path: Path
+) -> None:
+    alice = memory_of(vault, "local/alice")
+    first = alice.write_document("trip", "code 1111", expires=after(clock, 60), namespace="travel")
+    second = alice.write_document("trip", "no code", version=first.version, namespace="travel")
+    third = alice.write_document(
+        "trip", "code 2222", expires=after(clock, 60), version=second.version, namespace="travel"
+    )
+    last = alice.write_document("trip", "no code again", version=third.version, namespace="travel")
+    before = bodies(vault)
+    clock.move(100)
+    other = reopen()
+    assert other.ended.count(most=10).documents == 2
+    assert other.ended.forget().documents == 2
+    assert not [body for body in before.values() if body in raw(tmp_path / "vault")]
+    assert alice.document_history("trip", namespace="travel") == [last, second]
+    assert alice.get("code", kind="document")[0].id == last.version
+    assert other.ended.forget().documents == 0
+    assert vault.audit.verify().ok
+
+
 def test_sweep_empties_pages_of_ended_lines_and_leaves_the_others(
     vault: Vault, reopen: Reopen, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

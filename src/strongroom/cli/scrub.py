@@ -150,7 +150,8 @@ def scrub_vault(run: Run) -> None:
 
     Lines that expire are never recalled again, but they are deleted only when their memory is next in use, or by a
     server. This goes over all memories, with the keys of the vault. What it forgets is in the log, as `expire`. It can
-    be stopped at any moment and run again; `doctor` shows how many lines and documents there are.
+    be stopped at any moment and run again; `doctor` shows how many lines and documents there are. An earlier version
+    that has ended is taken out of the history of its document, and counts as one.
 
     A line is deleted 30 seconds after it has ended, so that no worker's clock is ahead of another's.
     """

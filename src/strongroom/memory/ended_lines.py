@@ -19,7 +19,7 @@ from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.ops.forget import scrub
 from strongroom.memory.ops.put import line_name
 from strongroom.memory.page_places import PagePlaces
-from strongroom.memory.stored_documents import delete_effects
+from strongroom.memory.stored_documents import ended_effects
 from strongroom.memory.stored_keys import KeyCache
 from strongroom.memory.stored_pages import pages_of
 from strongroom.model import Kind, Line, LineId, Millis
@@ -27,7 +27,7 @@ from strongroom.store import CLOCK_LEEWAY, Delete, Effect, Expect, Lost
 
 
 class EndedCount(NamedTuple):
-    """Lines and documents that have ended; and how many namespaces could not be searched, because of damage."""
+    """Lines, and versions of documents, that have ended; `damaged`: namespaces that could not be searched."""
 
     lines: int = 0
     documents: int = 0
@@ -136,7 +136,7 @@ def _forget(
     names = [line_name(prefix, line.id) for line in ended if line.kind != Kind.DOCUMENT]
     stored = [one for name in names if (one := state.store.get(name)) is not None and one.body is not None]
     documents = [line for line in ended if line.kind == Kind.DOCUMENT]
-    deletions, deleted = delete_effects(state, held.keys.actor, documents)
+    deletions, deleted = ended_effects(state, held.keys.actor, documents)
     if not stored and not deletions:
         return EndedCount()
     # The commit fails if the keys changed: until then, the namespace could be erased and used again.

@@ -17,7 +17,7 @@ from strongroom.memory.line_cache.line_states import LineStates
 from strongroom.memory.page_places import PagePlaces
 from strongroom.memory.replacement_marks import read_marks
 from strongroom.memory.replica import Replica
-from strongroom.memory.stored_documents import line_of, open_stored
+from strongroom.memory.stored_documents import is_over, line_of_version, open_stored, versions_of
 from strongroom.memory.stored_lines import line_id_of, open_line
 from strongroom.model import Actor, Line, LineDetails, LineId, Millis
 from strongroom.store import CLOCK_LEEWAY
@@ -69,10 +69,11 @@ class EndedSearch:
     def _documents(self) -> Iterator[Line]:
         for thing in self._state.records.objects(f"{self.place.prefix}{DOCUMENTS}", most=_TOGETHER):
             document = open_stored(self._state, self._actor, self.place.namespace, thing)
-            line = None if document is None else line_of(document)
-            expires = None if line is None or line.details is None else line.details.expires
-            if line is not None and expires is not None and expires <= self._now - CLOCK_LEEWAY:
-                yield _without_text(line)
+            for version in () if document is None else versions_of(document):
+                if document is not None and is_over(version, Millis(self._now - CLOCK_LEEWAY)):
+                    yield _without_text(line_of_version(document, version))
+                    if version == document.present:
+                        break  # the earlier ones go with it
 
 
 class _Everything(frozenset[LineId]):

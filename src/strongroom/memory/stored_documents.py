@@ -6,8 +6,10 @@ the key can be used again. For recalls, the present version is also a line of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from strongroom.crypto.document_encryption import DocumentVersion, StoredDocument, open_document, seal_document
 from strongroom.crypto.line_encryption import LinePlace
@@ -144,11 +146,44 @@ def delete_effects(state: Replica, actor: Actor, lines: Sequence[Line]) -> tuple
     return effects, gone
 
 
+def ended_effects(state: Replica, actor: Actor, lines: Sequence[Line]) -> tuple[list[Effect], list[LineId]]:
+    """The effects that take ended versions out of documents, and these versions. A document's last one empties it."""
+    held = state.keys_of(actor)
+    effects: list[Effect] = []
+    gone: list[LineId] = []
+    ended: dict[DocumentSlot, set[LineId]] = {}
+    for line in lines:
+        if line.details is not None and line.details.document:
+            slot = DocumentSlot.of(state, actor, line.namespace, line.details.document)
+            ended.setdefault(slot, set()).add(line.id)
+    for slot, ids in ended.items() if held is not None else ():
+        found = find_document(state, slot)
+        stored = [one.version for one in versions_of(found.document) if one.version in ids]
+        if held is not None and stored:
+            effects.append(write_effect(state, held.keys, slot, found, _without(found.document, ids)))
+            gone += stored
+    return effects, gone
+
+
+def versions_of(document: StoredDocument) -> tuple[DocumentVersion, ...]:
+    """The versions that are stored of a document, newest first."""
+    return document.earlier if document.present is None else (document.present, *document.earlier)
+
+
+def _without(document: StoredDocument, ids: Collection[LineId]) -> StoredDocument:
+    if document.present is not None and document.present.version in ids:
+        return emptied(document)
+    earlier = tuple(one for one in document.earlier if one.version not in ids)
+    return msgspec.structs.replace(document, earlier=earlier)
+
+
 def line_of(document: StoredDocument) -> Line | None:
-    """The present version of a document as a line, or None if the document was deleted."""
-    version = document.present
-    if version is None:
-        return None
+    """The present version of a document as a line; None if it was deleted."""
+    return None if document.present is None else line_of_version(document, document.present)
+
+
+def line_of_version(document: StoredDocument, version: DocumentVersion) -> Line:
+    """A version of a document as a line."""
     details = LineDetails(
         critical=() if version.expires is None else ("expires",),
         tags=version.tags,

@@ -1,8 +1,8 @@
 """Forgets lines that have ended: expired lines, and replacements that never took effect because their worker died.
 
 The vault does this by itself, and records it as `expire` in the log. A line is deleted only once it has ended by the
-clock of every worker, as far as clocks may differ. `forget_ended` checks the namespaces in RAM, `forget_ended_of` what is
-stored of an actor.
+clock of every worker, as far as clocks may differ. `forget_ended` checks the namespaces in RAM, `forget_ended_of` all
+that is stored of an actor.
 """
 
 from __future__ import annotations

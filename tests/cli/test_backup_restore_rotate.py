@@ -203,7 +203,7 @@ def test_restore_with_the_checkpoint_of_its_keys_claims_nothing_of_later_and_a_n
     monkeypatch.setenv("HOME", str(home / "machine"))
     done = cli("restore", "b", "--keys", "k.age", "--to", "here")
     assert done.code == 0
-    assert "continues what was last seen" not in done.out
+    assert "continues the last seen checkpoint" not in done.out
     assert "may not be the newest one" in done.out
     assert "share keys" not in done.err
     (default_directory(identify("here")) / "checkpoint").write_bytes(newer)

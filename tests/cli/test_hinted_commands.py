@@ -302,7 +302,7 @@ STATES: dict[str, tuple[list[list[str]], list[str], int, str, str]] = {
         ["restore", "c", "--to", "x"],
         7,
         "key_unavailable",
-        "from the same time",
+        "saved with this vault or copy",
     ),
     "a restore that was not rolled back": ([], ["audit", "accept-restore", "--yes"], 2, "invalid_request", ""),
     "prove an entry that is not there": ([], ["audit", "prove", "99"], 2, "invalid_request", ""),
@@ -344,7 +344,7 @@ def test_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_plac
     assert cli("backup", "copy", "--with-keys", "keys.age").code == 0
     assert cli("rotate", "root").code == 0
     done = cli("restore", "copy", "--to", "older", "--json")
-    assert (done.reason, "from the same time" in done.error["hint"]) == ("key_unavailable", True)
+    assert (done.reason, "saved with this vault or copy" in done.error["hint"]) == ("key_unavailable", True)
     done = cli("restore", "copy", "--to", "older", "--keys", "keys.age", "--json")
     assert (done.reason, "STRONGROOM_KEYS" in done.error["hint"]) == ("key_unavailable", True)
     assert not (home / "older").exists()

@@ -186,7 +186,8 @@ def test_keys_of_another_user_are_refused_with_what_to_do(cli: Cli, vault: None)
         pytest.skip("only root gives files away")
     done = cli(*MINT)
     assert done.reason == "key_unavailable"
-    subprocess.run(["chown", *done.error["hint"].partition("chown ")[2].split()], check=True)
+    (command,) = re.findall("`(chown [^`]+)`", done.error["hint"])
+    subprocess.run(shlex.split(command), check=True)
     assert cli(*MINT).code == 0
 
 

@@ -123,7 +123,7 @@ def test_owners_verb_says_that_it_needs_the_vault_itself(
 ) -> None:
     done = cli(*words, "--url", NOWHERE, "--json")
     assert (done.code, done.reason) == (2, "invalid_request")
-    assert "where the vault is" in done.error["hint"]
+    assert "on the vault's machine, without --url" in done.error["hint"]
     monkeypatch.setenv("STRONGROOM_URL", NOWHERE)
     assert cli(*words, "--json").reason == "invalid_request"
     assert not Path("other").exists()

@@ -36,6 +36,18 @@ def _by_engine(name: str, pool: Pool) -> Rank:
     return lambda question: [one.line for one in engine.rank(question.text, [index], DEPTH, question.now)]
 
 
+def _by_recency(pool: Pool) -> Rank:
+    """The lines that contain the question, then the newest lines, as with `or_newest`."""
+    matching = _by_engine("recency", pool)
+    newest = sorted(pool.lines, key=lambda line: (line.time, line.id), reverse=True)[:DEPTH]
+
+    def rank(question: Question) -> Sequence[Line]:
+        found = matching(question)
+        return [*found, *(line for line in newest if line not in found)][:DEPTH]
+
+    return rank
+
+
 def _by_fts5(pool: Pool) -> Rank:
     table = FullText.of(f"{line.author}: {line.text}" if line.author else line.text for line in pool.lines)
     return lambda question: [pool.lines[at] for at in table.search(question.text, DEPTH)]
@@ -44,7 +56,7 @@ def _by_fts5(pool: Pool) -> Rank:
 RANKERS: Mapping[str, Callable[[Pool], Rank]] = {
     OURS: lambda pool: _by_engine("lexical", pool),
     FTS5: _by_fts5,
-    RECENCY: lambda pool: _by_engine("recency", pool),
+    RECENCY: _by_recency,
 }
 
 

@@ -76,7 +76,7 @@ import strongroom
 
 url = f"unix://{os.getcwd()}/room.sock"  # or https://memory.example.org
 with strongroom.connect(url, Path("agent.cap").read_text().strip()) as memory:
-    print([hit.text for hit in memory.get("where am I going?")])
+    print([hit.text for hit in memory.get("when is the trip?")])
 ```
 
 ```console
@@ -144,7 +144,11 @@ NOTES = {
         "`cap_limit_exceeded`. Sent again, its lines are reported as `duplicate` and written once."
     ),
     "Observe": "Nothing is kept but the log entry, in which `what` stands in clear, and for ever: a name, not a text.",
-    "Get": f"The texts of an answer are at most {ANSWER_LIMIT} bytes together; the first line always fits.",
+    "Get": (
+        f"The texts of an answer are at most {ANSWER_LIMIT} bytes together; the first line always fits. Only lines\n"
+        "that match are returned; an empty query matches every line, newest first. With `explain`, every line of the\n"
+        "answer counts as read, and a text that does not fit is empty ([guide.md](guide.md#score-confidence-and-why))."
+    ),
     "ReadProfile": "The answer's `ETag` is the version.",
     "WriteProfile": "The body holds `text` alone; the namespace stands in the query, the version in `If-Match`.",
     "WriteDocument": (
@@ -221,6 +225,9 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "session": (None, "the asker's conversation; a cap bound to one admits no other"),
         "now": (None, "the moment that words like *tomorrow* refer to; else the server's time"),
         "patience": (None, "seconds to wait for lines to be read; then what is there is ranked"),
+        "min_confidence": (None, "from 0 to 1: lines with a lower confidence are not returned"),
+        "or_newest": (None, "if no line matches: the newest lines, with a score and a confidence of 0"),
+        "explain": (None, "every candidate up to `k`, with `why`; with `ids` and a query, these lines"),
     },
     "List": {
         "namespaces": _NAMESPACES,

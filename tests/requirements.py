@@ -180,6 +180,36 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "recall-words": ("design", "any text gives words: other scripts in pairs, identifiers whole and in parts"),
     "recall-signals": ("design", "each signal alone ranks as documented"),
     "recall-time": ("design", "lines are found by the days they speak of, without any word in common"),
+    "recall-matches-only": (
+        "design",
+        "a get returns and logs only lines that match; an empty query matches every line",
+    ),
+    "recall-confidence": (
+        "design",
+        "each hit has a confidence, and lines below `min_confidence` are not returned or logged",
+    ),
+    "recall-confidence-bad": (
+        "design",
+        "a floor that is no share, and an engine's impossible confidence, are refused by name",
+    ),
+    "recall-newest": (
+        "design",
+        "`or_newest` gives the newest lines where nothing matches, within filter and `without`",
+    ),
+    "recall-newest-denied": ("design", "`or_newest` reaches no denied namespace and keeps to `max_k`"),
+    "explain": ("design", "an explained recall has every candidate with rank, signals and cut, and logs each as read"),
+    "explain-denied": (
+        "design",
+        "an explanation reveals nothing of denied namespaces: ids outside the cap are unknown, figures do not change",
+    ),
+    "explain-bad": ("design", "an explanation without a query, or by impossible shares, is refused"),
+    "cli-recall-choices": (
+        "design",
+        "`strongroom get` says truly when nothing matches, and has a floor and an explanation",
+    ),
+    "mcp-confidence": ("design", "the MCP tool for recall takes a floor, and its lines say their confidence"),
+    "hermes-floor": ("design", "the Hermes provider shows unrelated or unlikely lines only as its policy says"),
+    "hermes-why-not": ("design", "`hermes strongroom why-not` says why a line is recalled for a question, or is not"),
     "recall-patience": ("design", "a get that does not wait ranks what is loaded, newest lines first"),
     "recall-bench": (
         "show",

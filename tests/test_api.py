@@ -63,6 +63,9 @@ FULL: dict[type[api.Call[Any]], dict[str, Any]] = {
         "session": "s",
         "now": NOON,
         "patience": 0.5,
+        "min_confidence": 0.5,
+        "or_newest": True,
+        "explain": True,
     },
     api.List: {
         "namespaces": ("work",),

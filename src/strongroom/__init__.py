@@ -2,7 +2,7 @@
 
 memory = strongroom.local()  # your own memory, made at first use
 memory.put("Trip to Chengdu, May 25-29")
-memory.get("where am I going this weekend?")
+memory.get("when is my trip?")
 
 A vault whose owner gives a cap to each of several users:
 
@@ -10,7 +10,7 @@ vault = strongroom.create(path)
 cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"])
 memory = vault.memory(cap)
 memory.put("Trip to Chengdu, May 25-29", session="s1", author="alice")
-memory.get("where am I going this weekend?")
+memory.get("when is my trip?")
 
 A vault on a server: memory = strongroom.connect("https://memory.example.org", cap)
 """

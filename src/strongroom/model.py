@@ -19,6 +19,7 @@ from ulid import ULID
 
 from strongroom.errors import InvalidRequest, LineTooLarge, TooMany
 from strongroom.values import (
+    CERTAIN,
     Actor,
     ActorScope,
     CapRecord,
@@ -46,12 +47,14 @@ from strongroom.values import (
     Receipt,
     Snapshot,
     Void,
+    Why,
 )
 
 __all__ = [
     "ANSWER_LIMIT",
     "BATCH_BYTES",
     "BATCH_LIMIT",
+    "CERTAIN",
     "DEFAULT_NAMESPACES",
     "DOCUMENT_LIMIT",
     "FIELD_LIMIT",
@@ -97,6 +100,7 @@ __all__ = [
     "Receipt",
     "Snapshot",
     "Void",
+    "Why",
     "actor",
     "actor_path",
     "actor_scope",

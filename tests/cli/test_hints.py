@@ -47,11 +47,16 @@ def hint(cli: Cli, *arguments: str, code: int) -> str:
 
 def test_question_that_nothing_matches_gets_a_note_and_one_that_matches_gets_none(cli: Cli, vault: None) -> None:
     cli("put", "Trip to Chengdu", "-n", "travel")
-    missed = cli("get", "peanuts")
-    assert "note: nothing matches" in missed.err
-    assert "Chengdu" in missed.out
-    assert "note:" not in cli("get", "Chengdu trip").err
+    missed = cli("get", "what's that?")
+    assert missed.out == ""
+    assert "no line matches; `" in missed.err
+    (command,) = re.findall("`strongroom (.+)` shows the newest lines", missed.err)
+    newest = cli(*shlex.split(command))
+    assert "note: no line matches; these are the newest lines" in newest.err
+    assert "Chengdu" in newest.out
+    assert cli("get", "Chengdu trip").err == ""
     assert cli("get", "peanuts", "--json").err == ""
+    assert cli("get", "peanuts", "--json").json == {"hits": []}
 
 
 def test_line_got_by_its_id_gets_no_note_about_matching(cli: Cli, vault: None) -> None:

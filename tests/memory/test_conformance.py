@@ -633,12 +633,12 @@ def test_no_namespace_named_means_the_caps_own_and_none_at_all_means_none(
     memory: Memory, opens: Opens, cap: Token, clock: Clock
 ) -> None:
     for name in NAMESPACES:
-        memory.put(f"in {name}", namespace=name)
-    assert {hit.namespace for hit in memory.get("in", k=20)} == set(NAMESPACES)
+        memory.put(f"a line in {name}", namespace=name)
+    assert {hit.namespace for hit in memory.get("line", k=20)} == set(NAMESPACES)
     travel = opens(strongroom.attenuate(cap, namespaces=["travel"], now=clock))
-    assert [hit.namespace for hit in travel.get("in", k=20)] == ["travel"]
+    assert [hit.namespace for hit in travel.get("line", k=20)] == ["travel"]
     assert travel.put("more").namespace == "travel"
-    assert memory.get("in", namespaces=[]) == []
+    assert memory.get("line", namespaces=[]) == []
 
 
 def test_get_of_none_returns_nothing_whatever_the_cap_allows(

@@ -51,10 +51,10 @@ def test_shelf_is_sorted_once_and_stays_in_order(vault: Vault, cap: Token) -> No
     names = [memory.put(f"line {number}", namespace="work").id for number in range(20)]
     assert [line.id for line in memory.list().lines] == names
     (shelf,) = vault._state.shelves.loaded()
-    ordered = shelf._ordered
+    ordered = shelf._by_id._sorted
     early = "01JABCDEFGHJKMNPQRSTVWXYZ0"
     memory.put("before all others", namespace="work", id=early)
     memory.forget(ids=names[3:5])
     names.append(memory.put("after them", namespace="work").id)
     assert [line.id for line in memory.list().lines] == [early, *names[:3], *names[5:]]
-    assert shelf._ordered is ordered
+    assert shelf._by_id._sorted is ordered

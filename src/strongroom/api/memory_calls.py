@@ -69,7 +69,9 @@ class Observe(Call[Observed], frozen=True, kw_only=True):
 class Get(LineFilter[Recalled], frozen=True, kw_only=True):
     """Recall the best `k` lines for a query, except the ids in `without`; or exactly the lines named by `ids`.
 
-    `session` is the session in which the question is asked. `from_session` limits the answer to lines of one session.
+    Only lines that match are returned, with a confidence of at least `min_confidence`. If no line matches, `or_newest`
+    asks for the newest lines. `explain` says why each candidate is recalled or left out. `session` is the session in
+    which the question is asked. `from_session` limits the answer to lines of one session.
     """
 
     op = Op.GET
@@ -84,6 +86,9 @@ class Get(LineFilter[Recalled], frozen=True, kw_only=True):
     from_session: str | None = None
     now: datetime | None = None
     patience: float | None = None
+    min_confidence: float | None = None
+    or_newest: bool = False
+    explain: bool = False
 
 
 class List(LineFilter[Listing], frozen=True, kw_only=True):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from strongroom.cli import output
-from strongroom.model import Hit, LineInfo, moment
+from strongroom.model import CERTAIN, Hit, LineInfo, Why, moment
+
+_BEGINNING = 60
+"""How many characters of a text a table shows."""
 
 
 class LineOrigin(msgspec.Struct, frozen=True):
@@ -39,6 +42,10 @@ class HitRow(msgspec.Struct, frozen=True, omit_defaults=True):
     replaces: str | None = None
     turn: str = ""
     document: str = ""
+    confidence: float = CERTAIN
+    superseded_by: str | None = None
+    standing: bool = False
+    why: Why | None = None
 
 
 class LineRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,3 +94,24 @@ def details(line: Hit | LineInfo) -> Iterator[str]:
         yield f"expires {output.local(line.expires)}"
     if line.meta:
         yield output.one_line(f"meta {msgspec.json.encode(line.meta).decode()}")
+    if isinstance(line, Hit):
+        if line.standing:
+            yield "standing"
+        if line.superseded_by is not None:
+            yield output.one_line(f"superseded by {line.superseded_by}")
+
+
+def why_table(hits: Sequence[Hit]) -> list[str]:
+    """An explained recall as a table: one row for each candidate, with the beginning of its text."""
+    head = ("rank", "confidence", "score", "cut", "id", "signals", "text")
+    rows = [_why_row(hit, hit.why) for hit in hits if hit.why is not None]
+    return output.table([head, *rows]) if rows else []
+
+
+def _why_row(hit: Hit, why: Why) -> tuple[str, ...]:
+    shares = sorted(why.signals.items(), key=lambda one: (-abs(one[1]), one[0]))
+    signals = ", ".join(f"{output.one_line(name)} {share:.2f}" for name, share in shares)
+    text = " ".join(hit.text.split())
+    shown = text if len(text) <= _BEGINNING else text[: _BEGINNING - 1] + "\u2026"
+    rank = str(why.rank) if why.rank else "-"
+    return rank, f"{hit.confidence:.2f}", f"{hit.score:.2f}", why.cut or "-", hit.id, signals or "-", shown

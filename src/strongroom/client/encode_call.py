@@ -38,8 +38,8 @@ Packer = Callable[[Any], Any]
 def encode_call(call: Call[A]) -> Call[A]:
     """Check every field of a call, and return the call in the form in which it is sent."""
     struct: msgspec.Struct = call
-    if isinstance(call, api.Get) and call.ids is not None:
-        # The vault ignores these two when ids are given, so a bad value in them must not fail the call.
+    if isinstance(call, api.Get) and call.ids is not None and call.explain is not True:
+        # The vault ignores these two when only the lines are wanted, so a bad value in them must not fail the call.
         struct = msgspec.structs.replace(struct, query="", now=None)
     return cast(Call[A], _packed_struct(struct))
 
@@ -115,6 +115,18 @@ def _seconds(value: Any) -> float:
     return _whole(value)
 
 
+def _share(value: Any) -> float | None:
+    if value is not None and (type(value) not in (int, float) or not 0 <= value <= 1):
+        raise InvalidRequest("`min_confidence` must be a number from 0 to 1")
+    return cast("float | None", value)
+
+
+def _flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise InvalidRequest("`or_newest` and `explain` must be true or false")
+    return value
+
+
 def _moment(value: Any) -> datetime:
     """The same moment in a time zone whose offset is whole minutes, because an offset in JSON has no seconds."""
     model.millis(value)  # raises an error if the value is not a datetime with a time zone
@@ -180,7 +192,12 @@ _BY_TYPE: dict[Any, Packer] = {
 
 _SPECIAL: dict[type[msgspec.Struct], dict[str, Packer]] = {
     NewLine: {"text": _text(model.LINE_LIMIT, "a line")},
-    api.Get: {"query": _text(QUERY_LIMIT, "a query")},
+    api.Get: {
+        "query": _text(QUERY_LIMIT, "a query"),
+        "min_confidence": _share,
+        "or_newest": _flag,
+        "explain": _flag,
+    },
     api.List: {"limit": _page},
     api.WriteDocument: {"text": _text(model.DOCUMENT_LIMIT, "a document")},
     api.ListDocuments: {"limit": _page},

@@ -48,6 +48,11 @@ def _receipts(answer: api.Receipts) -> None:
 def _recalled(answer: api.Recalled) -> None:
     _lines(answer.lines)
     _origins(answer.lines)
+    for hit in answer.lines:
+        if hit.superseded_by is not None:
+            model.line_id(hit.superseded_by)
+        if not 0.0 <= hit.confidence <= 1.0:
+            raise InvalidRequest("a confidence in the answer is not between 0 and 1")
 
 
 def _listing(answer: Listing) -> None:

@@ -7,7 +7,7 @@ the lines arrived. An engine knows no store, key or cap. How to write an engine:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
@@ -28,6 +28,12 @@ class Ranked(msgspec.Struct, frozen=True):
 
     line: Line
     score: float
+    confidence: float = 1.0
+    """How likely the line answers the question, from 0 to 1. An engine that does not judge this leaves 1."""
+    superseded_by: LineId | None = None
+    """The id of a later line by the same author that states the same thing anew."""
+    standing: bool = False
+    """Whether the line is a standing instruction or preference, returned because it fits the kind of the question."""
 
 
 class Index(Protocol):
@@ -94,6 +100,19 @@ class Sparing(Protocol):
         self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         """Like `rank`, but leave out the lines in `without`. The scores of the other lines must not change."""
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """An engine that can say why it ranks a line where it does. Optional."""
+
+    def explain(
+        self, query: str, indexes: Sequence[Any], now: datetime, lines: frozenset[LineId]
+    ) -> Mapping[tuple[str, LineId], Mapping[str, float]]:
+        """The share of each signal in the score of these lines, by (namespace, id) and the name of the signal.
+
+        Lines that the indexes do not hold are left out.
+        """
 
 
 def load(name: str) -> Engine:

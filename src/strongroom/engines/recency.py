@@ -1,4 +1,4 @@
-"""The simplest engine: first the lines that contain the query, then the newest lines. It uses no statistics."""
+"""The simplest engine: the lines that contain the query, newest first. It uses no statistics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RecencyIndex:
 
 
 class Recency:
-    """Ranks lines that contain the query as a substring before all others, and newer lines before older ones."""
+    """Returns the lines that contain the query as a substring, newest first. For an empty query, these are all."""
 
     def index(self) -> RecencyIndex:
         return RecencyIndex()
@@ -54,13 +54,6 @@ class Recency:
     def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: datetime) -> Sequence[Ranked]:  # noqa: ARG002
         wanted = query.casefold().strip()
         found: list[Line] = []
-        if wanted:
-            for index in indexes:
-                found += islice((line for line in reversed(index.lines) if wanted in line.text.casefold()), k)
-        found = nlargest(k, found, key=_newest)
-        known = {(line.namespace, line.id) for line in found}
-        newest = (line for index in indexes for line in islice(reversed(index.lines), 2 * k))
-        rest = nlargest(
-            k - len(found), (line for line in newest if (line.namespace, line.id) not in known), key=_newest
-        )
-        return [Ranked(line, 1.0) for line in found] + [Ranked(line, 0.0) for line in rest]
+        for index in indexes:
+            found += islice((line for line in reversed(index.lines) if wanted in line.text.casefold()), k)
+        return [Ranked(line, 1.0) for line in nlargest(k, found, key=_newest)]

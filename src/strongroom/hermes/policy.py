@@ -65,6 +65,8 @@ class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds to wait for lines to be read from disk."""
     timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    """The confidence with which a line must answer to be shown."""
     unrelated: bool = False
     """Whether the newest lines are shown if no line fits the question."""
 

@@ -118,8 +118,13 @@ class Memory(DocumentMethods):
         until: datetime | None = None,
         now: datetime | None = None,
         patience: float | None = None,
+        min_confidence: float | None = None,
+        or_newest: bool = False,
+        explain: bool = False,
     ) -> list[Hit]:
         """Recall the best `k` lines for a query (by default 5, at most 20), or exactly the lines named by `ids`.
+
+        Only lines that match the query are returned. An empty query matches every line, newest first.
 
         - `k=0` returns no lines. It only loads the lines into RAM, so that a later get is fast.
         - `ids`: if a line with one of these ids does not exist, the call raises LineNotFound.
@@ -129,6 +134,10 @@ class Memory(DocumentMethods):
         - `now` is the moment to which words such as "tomorrow" refer, in the asker's time zone.
         - `patience` is how many seconds to wait while lines are read from disk. After that time, the lines read so far
           are ranked (the newest are read first), and the other lines are read in the background.
+        - `min_confidence` is a number from 0 to 1: lines with a lower confidence are not returned.
+        - `or_newest`: if no line matches, the newest lines are returned, with a score and a confidence of 0.
+        - `explain` returns every candidate up to `k`, also those that `min_confidence` or `without` would leave out or
+          that do not fit into an answer. Each has a `why`, and counts as read. With `ids`, it explains these lines.
 
         The other arguments are filters. Lines that do not meet all of them are not returned and change no score. A line
         must have all `tags`, every member of `meta` with an equal value, and a time from `since` to before `until`.
@@ -151,6 +160,9 @@ class Memory(DocumentMethods):
             until=until,
             now=now,
             patience=patience,
+            min_confidence=min_confidence,
+            or_newest=or_newest,
+            explain=explain,
         )
         return list(self._door.call(call).lines)
 

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from strongroom.engines import Ranked
 from strongroom.errors import CapRevoked, KeyUnavailable
+from strongroom.hermes.policy import Recall as RecallPolicy
+from strongroom.hermes.provider import recall_reasons
 from strongroom.hermes.provider.hermes_cli import register_cli, strongroom_command
+from strongroom.memory.ops.get import hit_of
+from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance, Why
 from tests.hermes.provider.conftest import ALLERGY, DM, OWNER, SCOPE, TRIP, Served, Wired, say
 
 Run = Callable[..., tuple[int, str, str]]
@@ -174,6 +179,61 @@ def test_line_is_recalled_explained_and_forgotten(either: Wired, run: Run) -> No
     assert "scrub" in out
     assert either.texts() == []
     assert "nothing" in run("recall", "trip to Chengdu")[1]
+
+
+@pytest.mark.requirement("hermes-why-not")
+def test_why_not_answers_for_a_line_of_somebody_else_as_for_an_unknown_id(wired: Wired, run: Run) -> None:
+    line = wired.put(TRIP, actor=f"{SCOPE}telegram/100")
+    answers = {run("why-not", "when is my trip?", name) for name in (line, "01JABCDEFGHJKMNPQRSTVWXYZ0")}
+    assert len(answers) == 1
+    assert answers.pop()[0] == 1
+    assert run("why-not", "when is my trip?", "x")[0] == 1
+    assert run("why-not", " ", wired.put(TRIP))[0] == 1
+    assert run("why-not", "--as", "telegram:100", "when is my trip?", line)[0] == 0
+
+
+@pytest.mark.requirement("hermes-why-not")
+def test_why_not_names_the_rule_that_leaves_a_line_out(wired: Wired, run: Run) -> None:
+    line = wired.put(TRIP, author="alice")
+    other = wired.put("The cat sleeps", author="alice")
+    asked = wired.put("When is my trip to Chengdu?", author="alice", kind="turn")
+    question = "When is my trip to Chengdu?"
+
+    def told(query: str, name: str) -> str:
+        code, out, _ = run("--json", "why-not", query, f"[{name}]")
+        assert code == 0
+        return str(json.loads(out)["recalled"])
+
+    assert told(question, line).startswith("yes, unless")
+    assert "does not match" in told(question, other)
+    assert "repeats the question" in told(question, asked)
+    assert "small talk" in told("thanks", line)
+    wired.write("[recall]\nlines = 0")
+    assert "recall.lines is 0" in told(question, line)
+    read = [entry.lines for _, entry in wired.vault.audit.entries() if entry is not None and entry.op == "get"]
+    assert read[-1] == (line,)
+    assert "rank" in run("why-not", question, line)[1]
+
+
+@pytest.mark.requirement("hermes-why-not")
+@pytest.mark.parametrize(("floor", "recalled"), [(0.5, "no: its confidence is below"), (0.0, "yes, ")])
+def test_why_not_names_the_floor_of_the_policy(floor: float, recalled: str) -> None:
+    hit = hit_of(_line(), 2.0, Ranked(_line(), 2.0, 0.3))
+    why = Why({}, 1, "floor" if floor else "")
+    assert recall_reasons.reason(hit, why, "when is my trip?", RecallPolicy(min_confidence=floor)).startswith(recalled)
+
+
+def _line() -> Line:
+    return Line(
+        LineId("01JABCDEFGHJKMNPQRSTVWXYZ0"),
+        Millis(0),
+        Kind.NOTE,
+        Namespace("travel"),
+        "",
+        "alice",
+        TRIP,
+        Provenance((), "", "test", Millis(0)),
+    )
 
 
 def test_why_tells_that_a_reply_lies_where_what_stood_beside_it_was_private(wired: Wired, run: Run) -> None:

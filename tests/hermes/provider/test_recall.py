@@ -8,6 +8,7 @@ import pytest
 
 from strongroom.engines.lexical import term_weights
 from strongroom.hermes.provider.line_format import HEADING
+from strongroom.memory import Memory
 from tests.hermes.provider.conftest import (
     ALLERGY,
     DM,
@@ -169,6 +170,51 @@ def test_recall_holds_at_most_the_lines_and_characters_of_the_policy_even_if_it_
     assert agent.prefetch("trip to Chengdu").count("\n- ") == 2
     wired.write("[recall]\nlines = 20\ncharacters = 700")
     assert len(agent.prefetch("trip to Chengdu")) <= 700
+
+
+@pytest.mark.requirement("hermes-floor")
+def test_unrelated_lines_are_shown_only_as_the_policy_says(either: Wired) -> None:
+    either.put(TRIP)
+    agent = either.agent()
+    assert agent.prefetch("How do I boil an egg?") == ""
+    either.write("[recall]\nunrelated = true")
+    assert "Chengdu" in agent.prefetch("How do I boil an egg?")
+    either.write("[recall]\nunrelated = true\nlines = 0")
+    assert either.agent("s2").prefetch("How do I boil an egg?") == ""
+
+
+@pytest.mark.requirement("hermes-floor")
+def test_floor_of_the_policy_goes_to_the_vault(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    wired.put(TRIP)
+    floors: list[float | None] = []
+    get = Memory.get
+
+    def noted(memory: Memory, *query: Any, **more: Any) -> Any:
+        floors.append(more.get("min_confidence"))
+        return get(memory, *query, **more)
+
+    monkeypatch.setattr(Memory, "get", noted)
+    agent = wired.agent()
+    floors.clear()
+    agent.prefetch(QUESTION)
+    assert set(floors) == {None}
+    wired.write("[recall]\nmin_confidence = 0.3")
+    floors.clear()
+    agent.prefetch(QUESTION)
+    assert set(floors) == {0.3}
+
+
+@pytest.mark.requirement("hermes-floor")
+@pytest.mark.parametrize("floor", ["-0.1", "1.5", "nan", '"high"'])
+def test_floor_of_the_policy_that_is_no_share_is_refused_and_named(
+    wired: Wired, caplog: pytest.LogCaptureFixture, floor: str
+) -> None:
+    wired.put(TRIP)
+    agent = wired.agent()
+    wired.write(f"[recall]\nmin_confidence = {floor}")
+    assert "Chengdu" in agent.prefetch(QUESTION)
+    assert "recall.min_confidence" in caplog.text
+    assert wired.home.policy.recall.min_confidence == 0.0
 
 
 def test_failed_recall_counts_no_lines_of_the_question_before(remote: Served) -> None:

@@ -123,6 +123,11 @@ def test_unknown_argument_is_refused_by_every_tool(vault: Vault, cap: Token, ext
         ("memory_get", {"query": "SECRET", "k": 0}),
         ("memory_get", {"query": "SECRET", "k": True}),
         ("memory_get", {"query": "SECRET" * 2000}),
+        ("memory_get", {"query": "SECRET", "min_confidence": "0.5"}),
+        ("memory_get", {"query": "SECRET", "min_confidence": 1.5}),
+        ("memory_get", {"query": "SECRET", "min_confidence": -1}),
+        ("memory_get", {"query": "SECRET", "or_newest": 1}),
+        ("memory_get", {"query": "SECRET", "explain": True}),
         ("memory_get", {"ids": "SECRET"}),
         ("memory_get", {"ids": ["SECRET"]}),
         ("memory_list", {"limit": 0}),
@@ -171,6 +176,22 @@ def test_bad_arguments_with_a_cap_that_is_refused_get_the_caps_reason_and_an_ent
     _in_memory(vault).run(vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"]), work)
     added = [entry for _, entry in list(vault.audit.entries())[before:] if entry is not None]
     assert [(entry.decision, entry.reason) for entry in added if entry.op == "put"] == [("deny", "cap_op_mismatch")]
+
+
+@pytest.mark.requirement("mcp-confidence")
+def test_recall_by_a_model_returns_matches_only_and_takes_a_floor(vault: Vault, cap: Token) -> None:
+    vault.memory(cap).put("Trip to Chengdu", namespace="travel")
+
+    async def work(client: Client) -> None:
+        missed = await client.call_tool("memory_get", {"query": "peanuts", "min_confidence": 0.1})
+        assert text(missed) == "No line matches."
+        newest = await client.call_tool("memory_get", {"query": "peanuts", "or_newest": True})
+        (line,) = (newest.structured_content or {})["lines"]
+        assert (line["score"], line["confidence"]) == (0.0, 0.0)
+        found = await client.call_tool("memory_get", {"query": "trip to Chengdu", "min_confidence": 0})
+        assert len((found.structured_content or {})["lines"]) == 1
+
+    _in_memory(vault).run(cap, work)
 
 
 @pytest.mark.requirement("mcp-arguments")

@@ -17,7 +17,7 @@ HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor
 
 VERBS = names(
     "audit backup cap document erase export forget get history hook import init list mcp migrate namespaces profile "
-    "provider put replace restore rotate scrub serve snapshot unwire upgrade who search recall wire"
+    "provider put replace restore rotate scrub serve snapshot unwire upgrade who why-not search recall wire"
 )
 """The owner's verbs in this version. They are needed where "strongroom" may also be a folder or a package."""
 

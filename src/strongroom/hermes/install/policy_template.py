@@ -77,6 +77,7 @@ lines = 5          # most lines that a turn may get, up to 20; 0 for none
 characters = 2000  # most characters of these lines together
 patience = 0.3     # seconds to wait for lines to be read from disk
 timeout = 2.0      # seconds to wait for a server
+min_confidence = 0.0  # how likely a line must answer to be shown, from 0 to 1
 unrelated = false  # whether to show the newest lines if none fits the question
 
 [keep]

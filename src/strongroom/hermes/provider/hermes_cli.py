@@ -1,7 +1,7 @@
 """`hermes strongroom`: the owner's commands for a home's memory, on Hermes' own command line.
 
-`status`, `recall` and `why` use the home's cap, narrowed to one person, so they show what Hermes sees. `list`,
-`search`, `forget` and `who` use the owner's view (`owner_view`). A command prints text, or JSON with `--json`.
+`status`, `recall`, `why` and `why-not` use the home's cap, narrowed to one person, so they show what Hermes sees.
+`list`, `search`, `forget` and `who` use the owner's view (`owner_view`). A command prints text, or JSON with `--json`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.namespace_choice import route_text
-from strongroom.hermes.provider import dedupe, line_format, memory_files, owner_view, status_command
+from strongroom.hermes.provider import dedupe, line_format, memory_files, owner_view, recall_reasons, status_command
 from strongroom.hermes.provider.provider_home import ProviderHome, home_of
 from strongroom.hermes.provider.speaker import ASSISTANT, Conversation, Nobody
 from strongroom.hermes.provider.user_accounts import ALT
 from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.memory import Memory
-from strongroom.model import Actor, Hit, pluralize
+from strongroom.model import Actor, Hit, Why, pluralize
 from strongroom.routing import Route
 
 Answer = tuple[dict[str, Any], str]
@@ -54,6 +54,10 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     about.add_argument("--limit", type=_number, default=50, help="maximum number of entries; the newest are shown")
     why = _command(commands, "why", "show where a line came from and why it is in its namespace", "why ID")
     why.add_argument("id", metavar="ID", help="the id of a line, as shown in [brackets]")
+    example = 'why-not "when is my trip?" ID'
+    why_not = _command(commands, "why-not", "show why a line is recalled for a question, or is not", example)
+    why_not.add_argument("query", metavar="QUESTION", help="the question")
+    why_not.add_argument("id", metavar="ID", help="the id of a line, as shown in [brackets]")
 
 
 _LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegram:12345", "list --turn ID")
@@ -166,13 +170,18 @@ def _recall(home: ProviderHome, args: argparse.Namespace) -> Answer:
     query = _words(args, "recall")
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(query, k=args.k, now=datetime.now().astimezone())
+        return memory.get(query, k=args.k, now=datetime.now().astimezone(), min_confidence=_floor(home))
 
-    hits = [hit for hit in home.look.ask(_actor(home, args), get) if hit.score > 0]
+    hits = [hit for hit in home.look.ask(_actor(home, args), get) if hit.score > 0 or hit.standing]
     hits = dedupe.without_echoes(hits, query, ASSISTANT)
     text, _ = line_format.format_hits(hits, 20_000)
     found = {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
     return found, _told({"recalled": text.removeprefix(line_format.HEADING).strip() or "nothing"})
+
+
+def _floor(home: ProviderHome) -> float | None:
+    """The confidence with which a line must answer to be shown. None if the policy sets none."""
+    return home.policy.recall.min_confidence or None
 
 
 def _list(home: ProviderHome, args: argparse.Namespace) -> Answer:
@@ -285,6 +294,28 @@ def _why(home: ProviderHome, args: argparse.Namespace) -> Answer:
     )
 
 
+def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
+    wanted, query = model.line_id(args.id.strip("[] ")), args.query
+
+    def get(memory: Memory) -> list[Hit]:
+        now = datetime.now().astimezone()
+        return memory.get(query, ids=[wanted], explain=True, now=now, min_confidence=_floor(home))
+
+    hit = home.look.ask(_actor(home, args), get)[0]
+    why = hit.why or Why({}, 0)
+    shares = ", ".join(f"{name} {share:.2f}" for name, share in sorted(why.signals.items()))
+    return _answer(
+        {
+            "id": hit.id,
+            "recalled": recall_reasons.reason(hit, why, query, home.policy.recall),
+            "rank": why.rank or "none",
+            "confidence": round(hit.confidence, 2),
+            "score": round(hit.score, 2),
+            "signals": shares or "none, because the engine does not tell",
+        }
+    )
+
+
 def _explained(route: Route, hit: Hit) -> str:
     by = f"rule {route.rule!r} matches {route.matched!r}" if route.rule else "the default, because no rule matches"
     if route.namespace == hit.namespace:
@@ -312,4 +343,5 @@ _COMMANDS: dict[str, Callable[[ProviderHome, argparse.Namespace], Answer]] = {
     "forget": _forget,
     "who": _who,
     "why": _why,
+    "why-not": _why_not,
 }

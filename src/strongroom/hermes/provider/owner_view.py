@@ -109,7 +109,7 @@ def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit
     def get(memory: Memory) -> list[Hit]:
         return memory.get(words, k=k, now=datetime.now().astimezone())
 
-    return [hit for hit in as_owner(home, actor, get) if hit.score > 0]
+    return as_owner(home, actor, get)
 
 
 def forget(home: ProviderHome, actor: Actor, ids: Sequence[LineId], *, with_turns: bool) -> HomeForgotten:
@@ -137,7 +137,7 @@ def _alike(memory: Memory, said: Sequence[Hit], known: Collection[LineId]) -> li
     found: dict[LineId, Hit] = {}
     for one in said:
         for hit in memory.get(one.text[:1000], k=_REPEATS):
-            if hit.score > 0 and hit.id not in known and _is_alike(one.text, hit.text):
+            if hit.id not in known and _is_alike(one.text, hit.text):
                 found[hit.id] = hit
     return list(found.values())
 

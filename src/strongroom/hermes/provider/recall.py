@@ -100,12 +100,21 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
     taken: list[Hit] = []
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(text, k=k, now=now, patience=patience, without=tuple(left_out[-WITHOUT_LIMIT:]))
+        return memory.get(
+            text,
+            k=k,
+            now=now,
+            patience=patience,
+            without=tuple(left_out[-WITHOUT_LIMIT:]),
+            min_confidence=wanted.min_confidence or None,
+            or_newest=wanted.unrelated,
+        )
 
     for _ in range(_ROUNDS):
         hits = view.ask(get, hasty=True)
         if not wanted.unrelated:
-            hits = [hit for hit in hits if hit.score > 0]
+            # A reply that hardly matches has a score below 0, and a standing line that matches no word one of 0.
+            hits = [hit for hit in hits if hit.score > 0 or hit.standing]
         taken = dedupe.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
         # Fewer than asked for means that there are no more, except if all are echoes: others may have been cut for
         # them.

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from heapq import merge
+from itertools import islice
 from weakref import WeakValueDictionary
 
-from strongroom.engines import Engine, Keeping, Ranked, Sparing
+from strongroom.engines import Engine, Explaining, Index, Keeping, Ranked, Sparing
 from strongroom.errors import StrongroomError
 from strongroom.memory.line_cache.cache_loader import Load, Loader
 from strongroom.memory.line_cache.cached_namespace import Batch, CachedNamespace, Source, hold_still
 from strongroom.memory.line_cache.filtered_index import Condition
+from strongroom.memory.line_cache.line_order import age_of
 from strongroom.model import Line, LineId
 
 __all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
@@ -311,7 +314,8 @@ class LineCache(ShelfTable):
         """Rank the lines of these cached namespaces with the engine, and check that it returns no other lines.
 
         With a `condition`, the engine gets only the lines that meet the condition. Lines in `without` take part in the
-        ranking, so that the other lines keep their scores, but they are left out of the result.
+        ranking, so that the other lines keep their scores, but they are left out of the result. So are lines with a
+        score of 0, which do not match: engines of before returned the newest lines in this way.
         """
         if any(shelf.unread_size for shelf in shelves):
             self._read(shelves)
@@ -327,9 +331,55 @@ class LineCache(ShelfTable):
                         break
                 else:
                     raise RuntimeError("the engine returned a line that is not among the lines it was given")
+                later = hit.superseded_by
+                if later is not None and not any(later in lines for lines in given):
+                    raise RuntimeError("the engine named a line that is not among the lines it was given")
+                if not 0.0 <= hit.confidence <= 1.0:
+                    raise RuntimeError("the engine gave a line a confidence that is not between 0 and 1")
         if condition is not None:
             self._count(shelves)
-        return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
+        return [hit for hit in ranked if hit.line.id not in without and (hit.score or hit.standing)][:k]
+
+    def newest(
+        self,
+        shelves: Sequence[CachedNamespace],
+        k: int,
+        without: frozenset[LineId] = frozenset(),
+        condition: Condition | None = None,
+    ) -> list[Line]:
+        """The newest `k` lines of these cached namespaces that meet the condition and are not in `without`."""
+        with hold_still(shelves):
+            for shelf in shelves:
+                shelf.make_ready()
+            # Ids are unique within a namespace only. The namespace makes the order total.
+            every = merge(
+                *(shelf.newest(condition) for shelf in shelves),
+                key=lambda line: (*age_of(line), line.namespace),
+                reverse=True,
+            )
+            return list(islice((line for line in every if line.id not in without), k))
+
+    def explain(
+        self,
+        shelves: Sequence[CachedNamespace],
+        query: str,
+        now: datetime,
+        lines: frozenset[LineId],
+        condition: Condition | None = None,
+    ) -> Mapping[tuple[str, LineId], Mapping[str, float]]:
+        """The share of each signal in the scores of these lines. Empty if the engine cannot explain its scores."""
+        if not isinstance(self._engine, Explaining):
+            return {}
+        with hold_still(shelves):
+            for shelf in shelves:
+                shelf.make_ready()
+            return self._engine.explain(query, self._indexes(shelves, condition), now, lines)
+
+    def _indexes(self, shelves: Sequence[CachedNamespace], condition: Condition | None) -> list[Index]:
+        """The engine's indexes of these cached namespaces, with only the lines that meet the condition."""
+        if condition is None:
+            return [shelf.index for shelf in shelves]
+        return [shelf.index_of(condition, self._engine.index) for shelf in shelves]
 
     def _ranked(
         self,
@@ -340,10 +390,7 @@ class LineCache(ShelfTable):
         without: frozenset[LineId],
         condition: Condition | None,
     ) -> Sequence[Ranked]:
-        if condition is None:
-            indexes = [shelf.index for shelf in shelves]
-        else:
-            indexes = [shelf.index_of(condition, self._engine.index) for shelf in shelves]
+        indexes = self._indexes(shelves, condition)
         if self._sparing is not None:
             return self._sparing.rank_without(query, indexes, k, now, without)
         # Only existing lines are added to k: an unknown id must change nothing.

@@ -9,7 +9,7 @@ twice, or before loading has ended. New lines are added to the engine's index at
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +21,7 @@ import msgspec
 from strongroom.engines import Index, KeptIndex, Measured
 from strongroom.memory.line_cache.document_lines import DocumentLines, HasDocuments
 from strongroom.memory.line_cache.filtered_index import Condition, FilteredIndexes
+from strongroom.memory.line_cache.line_order import LineOrder, age_of, id_of
 from strongroom.memory.line_cache.line_states import LineStates
 from strongroom.model import Line, LineId, Millis, Namespace, Provenance
 
@@ -144,26 +145,28 @@ class IndexedLines:
         self._measured = index if isinstance(index, Measured) else None
         self._index_bytes = 0
         """The size of the index after its last change, or 0 if the index does not report its size."""
-        self._ordered: list[LineId] | None = None
-        """The ids of all recallable lines in order, or None until they are first needed."""
+        self._by_id, self._by_age = LineOrder(id_of), LineOrder(age_of)
+        """The recallable lines, in the order of their ids and in that of their times."""
 
     def from_id(self, start: str) -> Iterator[Line]:
-        """The lines from id `start` on, in the order of their ids. The lock is held.
+        """The lines from id `start` on, in the order of their ids. The lock is held."""
+        ordered = self._by_id.of(self.lines.values())
+        for at in range(bisect_left(ordered, start, key=id_of), len(ordered)):
+            yield ordered[at]
 
-        The ids are sorted once, and later changes keep the order. So a page of a listing costs only its own lines.
-        """
-        if self._ordered is None:
-            self._ordered = sorted(self.lines)
-        for at in range(bisect_left(self._ordered, start), len(self._ordered)):
-            yield self.lines[self._ordered[at]]
+    def newest(self, condition: Condition | None = None) -> Iterator[Line]:
+        """The lines in the index that meet the condition, newest first. The lock is held, after `make_ready`."""
+        for line in reversed(self._by_age.of(self.lines.values())):
+            if line.id not in self._unreadable and (condition is None or condition.means(line)):
+                yield line
 
     def _show(self, line: Line) -> None:
         """Make a line recallable: add it to the lines, and to those that the index still has to read."""
         self._revision += 1
         self.states.watch(line)
         self.lines[line.id] = line
-        if self._ordered is not None:
-            insort(self._ordered, line.id)
+        self._by_id.add(line)
+        self._by_age.add(line)
         self._unread[line.id] = line
         self._unread_size += len(line.text) + _READING
 
@@ -173,8 +176,8 @@ class IndexedLines:
         if line is None:
             return None
         self._revision += 1
-        if self._ordered is not None:
-            del self._ordered[bisect_left(self._ordered, name)]
+        self._by_id.remove(line)
+        self._by_age.remove(line)
         self.filtered.drop(line)
         if self._unread.pop(name, None) is not None:
             self._unread_size -= len(line.text) + _READING
@@ -348,7 +351,8 @@ class CachedNamespace(IndexedLines, PostedChanges):
             self._add_batch(Batch(batch.lines))
             return
         self.lines.update((line.id, line) for line in batch.lines)
-        self._ordered = None
+        self._by_id.forget()
+        self._by_age.forget()
         self._revision += 1
         self._bytes += sum(map(_size, batch.lines))
         for line in batch.lines:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
 
 from strongroom import api, model
+from strongroom.engines import Ranked
 from strongroom.errors import (
     CapLimitExceeded,
     InvalidRequest,
@@ -21,8 +23,9 @@ from strongroom.gate import Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
+from strongroom.memory.ops.explain import Inquiry, cut_to_budget, explain_best, explain_lines
 from strongroom.memory.selector import Selector, place_of
-from strongroom.model import Hit, Line, LineDetails, LineInfo, Listing, Op
+from strongroom.model import CERTAIN, Hit, Line, LineDetails, LineId, LineInfo, Listing, Op, Why
 from strongroom.store import ANY, Stale, Version
 
 T = TypeVar("T", Hit, Line)
@@ -35,7 +38,10 @@ _CHARACTER = 4
 
 
 def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api.Recalled]:
-    """The best lines for a query, or exactly the lines named by `ids`. One log entry names the lines returned."""
+    """The lines that match a query, best first, or exactly the lines named by `ids`.
+
+    One log entry names the lines returned. Lines that are only explained count as returned.
+    """
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
     looked: Mapping[str, Version] | None = None
@@ -81,9 +87,13 @@ def _get(
     since: Mapping[str, Version] = ANY,
 ) -> Operation[api.Recalled]:
     _check_patience(call.patience)
-    _check_without(call)
-    found = _named(grant, shelves, call.ids) if call.ids is not None else _ranked(clerk, grant, shelves, call)
-    hits = within_budget(found)
+    _check_choice(call)
+    if call.explain:
+        hits = _explained(clerk, grant, shelves, call)
+    elif call.ids is not None:
+        hits = within_budget([hit_of(line, 1.0) for line in _named(grant, shelves, call.ids)])
+    else:
+        hits = within_budget(_ranked(clerk, grant, shelves, call))
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
     return api.Recalled(tuple(hits))
 
@@ -99,13 +109,29 @@ def _is_none(k: int | None) -> bool:
     return type(k) is int and k == 0
 
 
-def _check_without(call: api.Get) -> None:
-    if call.without and call.ids is not None:
-        raise InvalidRequest("`ids` and `without` exclude each other: a get by ids returns exactly these lines")
-    if call.ids is not None and _condition(call) is not None:
-        raise InvalidRequest("`ids` and filters exclude each other: a get by ids returns exactly these lines")
+def _check_choice(call: api.Get) -> None:
+    """Check the arguments that choose among the lines, and that they go together."""
+    if call.ids is not None:
+        _check_ids(call)
     if len(call.without) > model.WITHOUT_LIMIT:
         raise TooMany(f"`without` names too many lines: at most {model.WITHOUT_LIMIT} lines can be left out")
+    floor = call.min_confidence
+    if floor is not None and (type(floor) not in (int, float) or not 0 <= floor <= 1):
+        raise InvalidRequest("`min_confidence` must be a number from 0 to 1")
+    if type(call.or_newest) is not bool or type(call.explain) is not bool:
+        raise InvalidRequest("`or_newest` and `explain` must be true or false")
+
+
+def _check_ids(call: api.Get) -> None:
+    others = {
+        "`without`": call.without,
+        "filters": _condition(call) is not None,
+        "`or_newest`": call.or_newest,
+        "`min_confidence`": call.min_confidence is not None and not call.explain,
+    }
+    for other, is_given in others.items():
+        if is_given:
+            raise InvalidRequest(f"`ids` and {other} exclude each other: a get by ids returns exactly these lines")
 
 
 def _condition(call: api.Get) -> Selector | None:
@@ -116,14 +142,67 @@ def _condition(call: api.Get) -> Selector | None:
 
 def _ranked(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get) -> list[Hit]:
     without, condition = model.line_ids(call.without), _condition(call)
+    text, moment = _question(clerk, call)
+    if _is_none(call.k):
+        return []
+    cache = clerk.state.shelves
+    if not text or text.isspace():  # it asks for no line in particular
+        return [hit_of(line, 0.0) for line in cache.newest(shelves, grant.k, without, condition)]
+    ranked = cache.rank(shelves, text, grant.k, moment, without, condition)
+    if call.min_confidence:
+        ranked = _above(ranked, call.min_confidence)
+    if call.or_newest and not _has_match(ranked):
+        inquiry = Inquiry(cache, shelves, text, moment, condition)
+        # Where the lines that match are left out, the newest lines do not take their places.
+        if not without or not _has_match(_above(inquiry.rank(grant.k), call.min_confidence or 0.0)):
+            ranked = [*ranked, *_newest(inquiry, grant.k, without, ranked)]
+    return [hit_of(one.line, one.score, one) for one in ranked]
+
+
+def _question(clerk: DecisionRecorder, call: api.Get) -> tuple[str, datetime]:
+    """The text of the query, and the moment from which it is asked."""
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
         model.millis(moment)  # raises an error if `now` is not a datetime with a time zone
-    text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
-    if _is_none(call.k):
-        return []
-    ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment, without, condition)
-    return [hit_of(one.line, one.score) for one in ranked]
+    return model.clean_text(call.query, limit=QUERY_LIMIT, what="a query"), moment
+
+
+def _above(ranked: Sequence[Ranked], floor: float) -> list[Ranked]:
+    return [one for one in ranked if one.confidence >= floor]
+
+
+def _has_match(ranked: Sequence[Ranked]) -> bool:
+    """Whether a line matches the query. A standing line may be returned without a match: then its score is 0."""
+    return any(one.score for one in ranked)
+
+
+def _newest(inquiry: Inquiry, k: int, without: frozenset[LineId], others: Sequence[Ranked]) -> list[Ranked]:
+    """The newest lines beside `others`, `k` lines in all. They are returned on request if no line matches."""
+    without = without.union([one.line.id for one in others])
+    lines = inquiry.cache.newest(inquiry.shelves, k - len(others), without, inquiry.condition)
+    return [Ranked(line, 0.0, 0.0) for line in lines]
+
+
+def _explained(clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get) -> list[Hit]:
+    """Every candidate up to k, or exactly the lines named by `ids`, with the reasons."""
+    without, condition = model.line_ids(call.without), _condition(call)
+    text, moment = _question(clerk, call)
+    if not text or text.isspace():
+        raise InvalidRequest("`explain` needs a query: it says how lines fit a question")
+    floor = call.min_confidence or 0.0
+    inquiry = Inquiry(clerk.state.shelves, shelves, text, moment, condition)
+    if call.ids is not None:
+        # An id that the cap does not cover ends here, before any ranking, like an id that no line has.
+        found = explain_lines(inquiry, _named(grant, shelves, call.ids), floor)
+    elif _is_none(call.k):
+        found = []
+    else:
+        found = explain_best(inquiry, grant.k, without, floor)
+        candidates = [one for one, _ in found]
+        if call.or_newest and not _has_match(_above(candidates, floor)):
+            found += [(one, Why({}, 0)) for one in _newest(inquiry, grant.k, without, candidates)]
+    hits = [hit_of(one.line, one.score, one, why) for one, why in found]
+    return cut_to_budget(hits, within_budget([hit for hit in hits if hit.why and not hit.why.cut]))
 
 
 def _patience(call: api.Get) -> float | None:
@@ -172,7 +251,7 @@ def _cursor(after: str | None) -> tuple[str, str]:
     return model.line_id(line), model.namespace(namespace)
 
 
-def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str]) -> list[Hit]:
+def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str]) -> list[Line]:
     wanted = list(map(model.line_id, ids))
     with hold_still(shelves):
         found = [line for name in wanted for shelf in shelves if (line := shelf.lines.get(name)) is not None]
@@ -180,7 +259,7 @@ def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str])
         raise LineNotFound("there is no such line")
     if len(found) > grant.most:
         raise CapLimitExceeded(f"the cap allows {grant.most} lines in one call, and these ids name more")
-    return [hit_of(line, 1.0) for line in found]
+    return found
 
 
 def within_budget(found: Sequence[T], room: int = model.ANSWER_LIMIT) -> list[T]:
@@ -196,8 +275,8 @@ def within_budget(found: Sequence[T], room: int = model.ANSWER_LIMIT) -> list[T]
     return kept
 
 
-def hit_of(line: Line, score: float) -> Hit:
-    """The hit with which a recall returns a line."""
+def hit_of(line: Line, score: float, ranked: Ranked | None = None, why: Why | None = None) -> Hit:
+    """The hit with which a recall returns a line. `ranked` is what the engine says about the line."""
     plain = Hit(
         id=line.id,
         namespace=line.namespace,
@@ -208,6 +287,10 @@ def hit_of(line: Line, score: float) -> Hit:
         author=line.author,
         score=score,
         provenance=line.provenance,
+        confidence=CERTAIN if ranked is None or ranked.confidence == CERTAIN else ranked.confidence,
+        superseded_by=None if ranked is None else ranked.superseded_by,
+        standing=False if ranked is None else ranked.standing,
+        why=why,
     )
     return plain if line.details is None else msgspec.structs.replace(plain, **_members(line.details))
 

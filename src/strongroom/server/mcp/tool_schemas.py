@@ -153,6 +153,16 @@ class GetArguments(FilterArguments, frozen=True, kw_only=True):
         datetime | None,
         Meta(description="The moment that words such as 'tomorrow' refer to, RFC 3339 in the asker's time zone."),
     ] = None
+    min_confidence: Annotated[
+        float | None,
+        Meta(
+            description="Only lines that answer with at least this confidence, from 0 to 1.",
+            extra_json_schema={"minimum": 0, "maximum": 1},
+        ),
+    ] = None
+    or_newest: Annotated[
+        bool, Meta(description="If no line matches, return the newest lines, with a confidence of 0.")
+    ] = False
 
     def call(self) -> api.Get:
         return api.Get(
@@ -163,6 +173,8 @@ class GetArguments(FilterArguments, frozen=True, kw_only=True):
             session=self.session,
             from_session=self.from_session,
             now=self.now,
+            min_confidence=self.min_confidence,
+            or_newest=self.or_newest,
             **self.conditions,
         )
 
@@ -242,8 +254,8 @@ _ALL = (
         title="Recall lines",
         description=(
             "Recall the lines that best answer a question, or the lines with given ids. Use it before answering"
-            " anything that may depend on earlier conversations. Each line comes with its id, date, author and where"
-            " it came from." + DATA + SCOPE
+            " anything that may depend on earlier conversations. Lines that do not match are not returned. Each line"
+            " comes with its id, date, author and where it came from." + DATA + SCOPE
         ),
         arguments=GetArguments,
         call=api.Get,

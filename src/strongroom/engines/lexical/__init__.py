@@ -13,16 +13,18 @@ Measurements of its recall: docs/recall.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 
 from strongroom.engines import Ranked
+from strongroom.engines.lexical import restatements, session_spread
 from strongroom.engines.lexical.codec import pack
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import extract
 from strongroom.engines.lexical.query import Question
-from strongroom.engines.lexical.search import best
+from strongroom.engines.lexical.search import Candidate, best, explained
+from strongroom.engines.lexical.standing_choice import with_standing
 from strongroom.engines.lexical.tokenizer import Known
 from strongroom.model import Line, LineId, Millis
 
@@ -46,27 +48,52 @@ class Lexical:
         self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         question = Question.of(query, now)
-        found = best(question, indexes, k, without)
-        if found is None:
-            return _in_order(_newest(indexes, k, without), k)
-        lines = found.lines
-        may_be_more = found.is_pruned or (found.is_cut and not lines)
-        if without and may_be_more and len(lines) < k:
-            lines = [*lines, *_left_out(question, indexes, k - len(lines), without, lines)]
-        return _in_order(lines, k)
+        window = session_spread.WINDOW if question.asks_many else restatements.WINDOW
+        judged = _best(question, indexes, max(k, window), without)
+        confidence = dict(judged)
+        found = [one for one, _ in judged]
+        if question.asks_many:
+            found = session_spread.spread(found)
+        ordered, superseded = restatements.in_order(found, query)
+        ranked = [
+            Ranked(one.line, one.score, confidence[one], superseded.get((one.line.namespace, one.line.id)))
+            for one in ordered[:k]
+        ]
+        return with_standing(ranked, question, indexes, without)[:k]
+
+    def explain(
+        self, query: str, indexes: Sequence[LexicalIndex], now: datetime, lines: frozenset[LineId]
+    ) -> Mapping[tuple[str, LineId], Mapping[str, float]]:
+        return explained(Question.of(query, now), indexes, lines)
 
 
-def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
+_Judged = tuple[Candidate, float]
+"""A line that was found, and its confidence."""
+
+
+def _best(question: Question, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[_Judged]:
+    """The best `k` lines, best first."""
+    found = best(question, indexes, k, without)
+    if found is None:
+        return []
+    lines = [(one, found.confidence(one.score)) for one in _in_order(found.lines, k)]
+    may_be_more = found.is_pruned or (found.is_cut and not lines)
+    if without and may_be_more and len(lines) < k:
+        lines += _left_out(question, indexes, k - len(lines), without, lines)
+    return lines
+
+
+def _in_order(found: list[Candidate], k: int) -> list[Candidate]:
     """The best `k` lines, by score. If scores are equal, the newer line comes first.
 
-    That comparison (`_best`) is slow, so it is made only if two of the best `k + 1` scores are equal.
+    That comparison (`_precedence`) is slow, so it is made only if two of the best `k + 1` scores are equal.
     """
     found.sort(key=_score, reverse=True)
     scores = [one.score for one in found[: k + 1]]
     if len(set(scores)) == len(scores):
         return found[:k]
     least = scores[min(k, len(scores)) - 1]
-    return sorted([one for one in found if one.score >= least], key=_best, reverse=True)[:k]
+    return sorted([one for one in found if one.score >= least], key=_precedence, reverse=True)[:k]
 
 
 def _left_out(
@@ -74,23 +101,18 @@ def _left_out(
     indexes: Sequence[LexicalIndex],
     k: int,
     without: frozenset[LineId],
-    found: Sequence[Ranked],
-) -> list[Ranked]:
+    found: Sequence[_Judged],
+) -> list[_Judged]:
     """The best lines among the lines that the first search skipped. Used if excluded lines leave too few results.
 
     The first search skips lines with only common words, if enough lines contain a rarer word.
     """
-    without = without.union([one.line.id for one in found])
+    without = without.union([one.line.id for one, _ in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))
-    return [] if more is None else [*_in_order(more.lines, k)]
+    return [] if more is None else [(one, more.confidence(one.score)) for one in _in_order(more.lines, k)]
 
 
-def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:
-    lines = [line for index in indexes for line in index.newest(k + len(index.numbers(without)))]
-    return [Ranked(line, 0.0) for line in lines if line.id not in without]
-
-
-def _best(ranked: Ranked) -> tuple[float, Millis, LineId, str]:
+def _precedence(found: Candidate) -> tuple[float, Millis, LineId, str]:
     # Ids are unique within a namespace only. The namespace makes the order total.
-    line: Line = ranked.line
-    return ranked.score, line.time, line.id, line.namespace
+    line = found.line
+    return found.score, line.time, line.id, line.namespace

@@ -31,14 +31,14 @@ typedef struct {
 
 /* A line that holds a word, has to do with the days, or is the neighbour of one that does. */
 typedef struct {
-    double tops, strength, match, first, score, least;
+    double tops, strength, match, first, cover, score, least;
     Held held;
     uint32_t number;
     char out, chosen;
 } Hit;
 
 typedef struct {
-    double tops, strength, worth;
+    double tops, strength, worth, best; /* `best`: the greatest match of its lines */
     uint32_t number, count, then; /* `count` of the present word; `then` leads to the next session that holds it */
 } Session;
 
@@ -67,10 +67,13 @@ typedef struct {
 /* A question as numbers, named as in `python_reference` and `signals`. */
 typedef struct {
     double base, top, slope, session_slope, lines, sessions;
-    double by_match, by_session, by_context, by_before, by_date, most_of_line;
+    double by_match, by_cover, by_session, by_best, by_context, by_before, by_date, most_of_line;
+    double by_first;             /* the weight of a match in the first pass */
+    double whole;                /* the sum of all rarities, those of words that no line holds included */
+    double best_cover, best_context;
     double days_rarity, days_session_rarity, session_mass;
     int asks, is_pruned, is_cut;
-    Py_ssize_t k, enough, most, most_words, shortlist, word_count, length_count;
+    Py_ssize_t k, enough, most, most_words, shortlist, word_count, unknown_count, length_count;
     double marks[MOST_MARKS], substances[MOST_LENGTHS];
     Word *words;
     PyObject **places;
@@ -321,6 +324,7 @@ choose_words(Search *search, PyObject *given, const Shelf *shelves, Py_ssize_t s
             return -1;
         known += word->lines > 0;
     }
+    search->unknown_count = count - known;
     qsort(search->words, (size_t)known, sizeof(Word), rarer);
     if (known && search->words[0].lines > search->most)
         search->most = (Py_ssize_t)search->lines;
@@ -407,7 +411,10 @@ look_first(const Search *search, Shelf *shelf)
         Hit *hit = &shelf->hits[at];
         hit->match = hit->tops / (search->base + search->slope * LENGTH(shelf, hit->number));
         hit->match += search->days_rarity * hit->strength;
-        hit->first = search->by_match * hit->match + find_session(shelf, hit->number)->worth;
+        Session *session = find_session(shelf, hit->number);
+        if (session->best < hit->match)
+            session->best = hit->match;
+        hit->first = search->by_first * hit->match + session->worth;
     }
     shelf->found_count = shelf->hit_count;
 }
@@ -456,14 +463,15 @@ leave_out(Shelf *shelf)
     }
 }
 
-/* The least first score on the shortlist. */
+/* The least first score on the shortlist, which may have excluded lines on it or not. */
 static double
-least_of(const Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+least_of(const Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest, int with_out)
 {
     Py_ssize_t all = 0;
+    greatest->count = 0;
     for (Py_ssize_t at = 0; at < shelf_count; at++)
         for (Py_ssize_t hit = 0; hit < shelves[at].found_count; hit++)
-            if (!shelves[at].hits[hit].out) {
+            if (with_out || !shelves[at].hits[hit].out) {
                 offer(greatest, shelves[at].hits[hit].first);
                 all++;
             }
@@ -507,8 +515,9 @@ choose(Shelf *shelf, double least)
 
 /* The second pass. */
 
+/* The sum of the rarities of the words and days that a line holds together with its neighbours. */
 static double
-context_of(const Search *search, const Hit *hit, const Hit *before, const Hit *after)
+cover_of(const Search *search, const Hit *hit, const Hit *before, const Hit *after)
 {
     double covered = 0, strength = hit->strength;
     const Hit *around[] = {before, after};
@@ -528,11 +537,23 @@ context_of(const Search *search, const Hit *hit, const Hit *before, const Hit *a
 }
 
 static double
-score_of(const Search *search, const Shelf *shelf, const Hit *hit)
+score_of(Search *search, const Shelf *shelf, Hit *hit, double whole_least)
 {
     int32_t previous = PREVIOUS(shelf, hit->number), next = NEXT(shelf, hit->number);
     const Hit *before = find_hit(shelf, previous), *after = find_hit(shelf, next);
-    double score = hit->first + search->by_context * context_of(search, hit, before, after);
+    const Session *session = find_session(shelf, hit->number);
+    double context = cover_of(search, hit, before, after);
+    hit->cover = cover_of(search, hit, NULL, NULL);
+    if (hit->chosen == CHOSEN && hit->first >= whole_least) {
+        if (search->best_cover < hit->cover)
+            search->best_cover = hit->cover;
+        if (search->best_context < context)
+            search->best_context = context;
+    }
+    double score = search->by_match * hit->match + search->by_cover * hit->cover;
+    if (session != NULL)
+        score += session->worth + search->by_best * session->best;
+    score += search->by_context * context;
     score += search->by_date * hit->strength;
     if (before != NULL && MARKS(shelf, previous) & search->asks)
         score += search->by_before * before->match;
@@ -549,15 +570,17 @@ substance_of(const Search *search, const Shelf *shelf, const Hit *hit)
 static int
 add_ranked(PyObject *found, Py_ssize_t shelf, const Hit *hit)
 {
-    PyObject *ranked = Py_BuildValue("(nId)", shelf, hit->number, hit->score);
+    unsigned long long low = hit->held.bits[0], high = hit->held.bits[1];
+    PyObject *ranked = Py_BuildValue("(nIdiKK)", shelf, hit->number, hit->score, (int)hit->out, low, high);
     int failed = ranked == NULL || PyList_Append(found, ranked) < 0;
     Py_XDECREF(ranked);
     return failed ? -1 : 0;
 }
 
-/* Return the lines that may be among the best: signals that only Python knows may still raise a score. */
+/* Return the lines that may be among the best: signals that only Python knows may still raise a score. Excluded lines
+   with such a score are returned too, marked, because confidence is measured from the best of all. */
 static PyObject *
-weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+weigh(Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest, double whole_least)
 {
     /* Python can add at most `most_of_line` to `least`. So a line whose `least` is further than that below the k-th
        best one cannot be among the best. */
@@ -566,12 +589,12 @@ weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *gr
     for (Py_ssize_t at = 0; at < shelf_count; at++)
         for (Py_ssize_t place = 0; place < shelves[at].hit_count; place++) {
             Hit *hit = &shelves[at].hits[place];
-            hit->chosen = hit->chosen && !hit->out;
             if (!hit->chosen)
                 continue;
-            hit->score = score_of(search, &shelves[at], hit);
+            hit->score = score_of(search, &shelves[at], hit, whole_least);
             hit->least = hit->score + substance_of(search, &shelves[at], hit);
-            offer(greatest, hit->least);
+            if (!hit->out)
+                offer(greatest, hit->least);
         }
     double least = -INFINITY;
     if (greatest->count == greatest->room)
@@ -597,7 +620,11 @@ rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Gr
     mass += search->days_rarity;
     if (mass == 0)
         Py_RETURN_NONE;
+    search->whole = mass + (double)search->unknown_count * rarity_of(search->lines, 0);
+    search->by_first = (search->by_match + search->by_cover) / mass;
     search->by_match /= mass;
+    search->by_cover /= mass;
+    search->by_best /= mass;
     search->by_context /= mass;
     search->by_before /= mass;
     if (look_for_words(search, shelves, shelf_count) < 0)
@@ -608,13 +635,18 @@ rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Gr
         look_first(search, &shelves[at]);
         leave_out(&shelves[at]);
     }
-    double least = least_of(shelves, shelf_count, greatest);
+    double whole_least = least_of(shelves, shelf_count, greatest, 1);
+    Py_ssize_t unwanted = 0;
+    for (Py_ssize_t at = 0; at < shelf_count; at++)
+        unwanted += shelves[at].unwanted_count;
+    double least = unwanted ? least_of(shelves, shelf_count, greatest, 0) : whole_least;
     for (Py_ssize_t at = 0; at < shelf_count; at++)
         if (choose(&shelves[at], least) < 0)
             return NULL;
-    PyObject *found = weigh(search, shelves, shelf_count, greatest);
-    return found == NULL ? NULL : Py_BuildValue("(NNN)", found, PyBool_FromLong(search->is_pruned),
-                                                PyBool_FromLong(search->is_cut));
+    PyObject *found = weigh(search, shelves, shelf_count, greatest, whole_least);
+    return found == NULL ? NULL : Py_BuildValue("(NNNdd)", found, PyBool_FromLong(search->is_pruned),
+                                                PyBool_FromLong(search->is_cut), search->best_cover / search->whole,
+                                                search->best_context / search->whole);
 }
 
 /* Reading Python's arguments. */
@@ -698,11 +730,11 @@ best(PyObject *module, PyObject *args)
     Search search = {0};
     PyObject *given, *words, *without, *marks, *substances, *found = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!OO!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
+    if (!PyArg_ParseTuple(args, "O!O!OO!O!in(nnnn)(dddddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
                           &without, &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
                           &search.most, &search.most_words, &search.shortlist, &search.base, &search.top,
                           &search.slope, &search.session_slope, &search.lines, &search.sessions, &search.by_match,
-                          &search.by_session, &search.by_context, &search.by_before, &search.by_date,
+                          &search.by_cover, &search.by_session, &search.by_best, &search.by_context, &search.by_before, &search.by_date,
                           &search.most_of_line, &search.days_rarity, &search.days_session_rarity))
         return NULL;
     search.length_count = read_numbers(substances, search.substances, MOST_LENGTHS);
@@ -741,7 +773,7 @@ best(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"best", best, METH_VARARGS, "The lines that may be among the best: tuples of shelf, number and score."},
+    {"best", best, METH_VARARGS, "The lines that may be among the best."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from strongroom.engines.lexical.codec import TF_BITS, unpack
-from strongroom.engines.lexical.line_features import Days, LineFeatures, extract, speaker_words
+from strongroom.engines.lexical.line_features import ASSISTANT, STANDING, Days, LineFeatures, extract, speaker_words
 from strongroom.engines.lexical.session_order import SessionOrder
+from strongroom.engines.lexical.standing import fit_of
 from strongroom.model import Line, LineId, Millis
 
 _NUMBER_BITS = 32 - TF_BITS
@@ -43,6 +44,8 @@ class LexicalIndex:
         """
         self._numbers: dict[LineId, int] = {}
         self.word_count = 0
+        self.reply_count = 0
+        """How many lines an assistant wrote."""
         self.columns = (
             self.lengths,
             self.sessions,
@@ -58,6 +61,8 @@ class LexicalIndex:
         self._speakers: Counter[str] = Counter()
         """The words of the speakers' names, and how many lines have each word in their speaker's name."""
         self._free_lines: list[int] = []
+        self.standing: dict[int, tuple[int, frozenset[str]]] = {}
+        """Of each standing instruction or preference, the kinds of questions that it fits, and its words."""
 
     @property
     def line_count(self) -> int:
@@ -76,8 +81,11 @@ class LexicalIndex:
         for word, count in reading.counts.items():
             self._post(word, number << TF_BITS | count)
         self.word_count += reading.length
+        self.reply_count += reading.marks & ASSISTANT != 0
         self._order.join(number, line)
         self._count_speaker(line.author, 1)
+        if reading.marks & STANDING:
+            self.standing[number] = fit_of(line.text)
         self.calendar.add(number, line.time, reading.days)
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
@@ -93,10 +101,13 @@ class LexicalIndex:
         self.lengths.frombytes(kept.lengths)
         self.marks.extend(kept.marks)
         self.word_count += sum(self.lengths[start:])
+        self.reply_count += sum([mark & ASSISTANT != 0 for mark in kept.marks])
         self._order.make_room(len(lines))
         for number, line in enumerate(lines, start):
             self._numbers[line.id] = number
             self._order.join(number, line)
+            if self.marks[number] & STANDING:
+                self.standing[number] = fit_of(line.text)
         for author, count in Counter([line.author for line in lines]).items():
             self._count_speaker(author, count)
         self.calendar.extend(start, lines, kept.spoken())
@@ -112,8 +123,10 @@ class LexicalIndex:
             if not held:
                 del self.postings[word]
         self.word_count -= reading.length
+        self.reply_count -= reading.marks & ASSISTANT != 0
         self._order.leave(number, line)
         self._count_speaker(line.author, -1)
+        self.standing.pop(number, None)
         self.calendar.remove(number, line.time, reading.days)
         self.lines[number] = None
         self._free_lines.append(number)

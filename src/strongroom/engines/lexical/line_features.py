@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 from strongroom.engines.dates.day_arithmetic import day_of
 from strongroom.engines.dates.parser import dates_in_line
+from strongroom.engines.lexical.standing import is_standing
 from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line
 
-ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
+ASKS, DATED, COUNTS, STANDING, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
 """The flags of a line, one bit each, which are called its marks.
 
-ONE_NAME and MORE_NAMES say that the line has one or several names: capitalised words inside a sentence.
+ONE_NAME and MORE_NAMES say that the line has one or several names: capitalised words inside a sentence. STANDING says
+that it is a standing instruction or preference, such as "always answer in metric units".
 """
 
 SORTS = 1 << 7
@@ -28,7 +30,7 @@ SORTS = 1 << 7
 ROLES = frozenset({"user", "assistant"})
 """Authors that name a role in a conversation, not a person."""
 
-RULES = f"1/{VERSION}"
+RULES = f"2/{VERSION}"
 """The version of these rules. Stored features of another version are not used.
 
 Raise the number with every change that gives a line other features.
@@ -55,8 +57,6 @@ _TIME_WORDS = _as_bytes(
 _TIME_FORM = re.compile(r"\b(?:\d{4}|\d+(?:st|nd|rd|th))\b|\d[年月日号]|[今昨明前后後][天日年]|[上下来先今][周週月]")
 _NUMBER_WORDS = _as_bytes("one two three four five six seven eight nine ten dozen couple few several once twice")
 _DIGIT = re.compile(r"\d")
-_SELF_WORDS = _as_bytes("i my me we our")
-_SELF_FORM = re.compile("[我私僕]")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+")
 
 
@@ -105,14 +105,14 @@ def _marks(line: Line, *, dated: bool) -> int:
     foreign = not head.isascii()
     digits = _DIGIT.search(head) is not None
     names = len(_NAME.findall(opening))
-    of_self = not spoken.isdisjoint(_SELF_WORDS) or (foreign and _SELF_FORM.search(opening) is not None)
+    assisted = line.author.lower() == "assistant"
     timed = dated or not spoken.isdisjoint(_TIME_WORDS)
     return (
         ASKS * (len(text) < _QUESTION_LIMIT and text.rstrip().endswith(("?", "？")))
         | DATED * (timed or ((digits or foreign) and _TIME_FORM.search(head) is not None))
         | COUNTS * (digits or not spoken.isdisjoint(_NUMBER_WORDS))
-        | SPEAKS_OF_SELF * of_self
-        | ASSISTANT * (line.author.lower() == "assistant")
+        | STANDING * (not assisted and is_standing(opening))
+        | ASSISTANT * assisted
         | ONE_NAME * (names == 1)
         | MORE_NAMES * (names > 1)
     )

@@ -10,27 +10,55 @@ up all signals for the best lines of the first pass and for their neighbours.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from strongroom.engines import Ranked
 from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.codec import TF_BITS
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS, TF_LIMIT
 from strongroom.engines.lexical.query import Question
 from strongroom.engines.lexical.session_order import NOBODY
-from strongroom.engines.lexical.signals import CONTEXT, DATE, MATCH, QUESTION_BEFORE, SESSION, of_line, of_marks
+from strongroom.engines.lexical.signals import Weighing
 from strongroom.engines.lexical.term_weights import BASE, SLOPE, TOP, Term, Terms, rarity
+
+_LOW = (1 << 64) - 1
+_Entry = tuple[int, int, float, int, int, int]
 
 
 def rank(
-    question: Question, terms: Terms, indexes: Sequence[LexicalIndex], without: Sequence[Collection[int]]
-) -> list[Ranked]:
-    """The best lines of all these indexes, with scores.
+    question: Question,
+    weighing: Weighing,
+    terms: Terms,
+    indexes: Sequence[LexicalIndex],
+    without: Sequence[Collection[int]],
+) -> tuple[list[_Entry], bool, bool, float, float]:
+    """The best lines of all these indexes, in the form that the kernel returns.
 
     `without` has the numbers of the excluded lines, for each index.
     """
-    shelves = [_Shelf(index, terms, place) for place, index in enumerate(indexes)]
+    shelves = weighed(terms, weighing, indexes)
+    first = [
+        (value, one in out) for shelf, out in zip(shelves, without, strict=True) for one, value in shelf.first.items()
+    ]
+    whole_least = _least([value for value, _ in first])
+    least = _least([value for value, is_out in first if not is_out])
+    entries: list[_Entry] = []
+    cover = context = 0.0
+    of_marks = weighing.of_marks(question)
+    for place, (shelf, out) in enumerate(zip(shelves, without, strict=True)):
+        for number in shelf.shortlist(least):
+            if number in shelf.first and shelf.first[number] >= whole_least:
+                cover = max(cover, shelf.cover_of(number))
+                context = max(context, shelf.context_of(number))
+            score = sum(shelf.shares(number).values()) + of_marks[shelf.index.marks[number]]
+            held = shelf.held(number)
+            entries.append((place, number, score, int(number in out), held & _LOW, held >> 64))
+    return entries, terms.is_pruned, terms.is_cut, cover / terms.whole, context / terms.whole
+
+
+def weighed(terms: Terms, weighing: Weighing, indexes: Sequence[LexicalIndex]) -> list[Shelf]:
+    """The indexes with the scores of the first pass, for each line that was found."""
+    shelves = [Shelf(index, terms, weighing, place) for place, index in enumerate(indexes)]
     session_mass = 0.0
     for bit, term in enumerate(terms.words):
         counts = [shelf.add_word(term, bit) for shelf in shelves]
@@ -43,23 +71,26 @@ def rank(
     session_mass += terms.when.session_rarity if terms.when is not None else 0.0
     for shelf in shelves:
         shelf.look_first(session_mass)
-    both = list(zip(shelves, without, strict=True))
-    first = sorted([value for shelf, out in both for one, value in shelf.first.items() if one not in out], reverse=True)
-    least = first[term_weights.SHORTLIST - 1] if len(first) > term_weights.SHORTLIST else 0.0
-    return [shelf.ranked(one, question) for shelf, out in both for one in shelf.shortlist(least) if one not in out]
+    return shelves
 
 
-class _Shelf:
+def _least(values: list[float]) -> float:
+    """The least score on the shortlist."""
+    return sorted(values, reverse=True)[term_weights.SHORTLIST - 1] if len(values) > term_weights.SHORTLIST else 0.0
+
+
+class Shelf:
     """The sums of scores for the lines and sessions of one index.
 
     BM25 gives a text `top * n / (n - 1 + once)` for a word that occurs `n` times in it. `once` depends on the length of
     the text. Mostly `n` is 1, so the tops of all words are added up first and divided by `once` at the end.
     """
 
-    def __init__(self, index: LexicalIndex, terms: Terms, place: int) -> None:
+    def __init__(self, index: LexicalIndex, terms: Terms, weighing: Weighing, place: int) -> None:
         self.index = index
         self.first: dict[int, float] = {}
-        """The score of the first pass for each line that was found: the signals MATCH and SESSION."""
+        """The score of the first pass for each line that was found: how it matches, and its session."""
+        self._weights = weighing.weights
         self._terms = terms
         self._place = place
         self._tops: dict[int, float] = {}
@@ -67,6 +98,8 @@ class _Shelf:
         """The words of the question that each line contains, one bit for each word."""
         self._session_tops: dict[int, float] = {}
         self._session_worth: dict[int, float] = {}
+        self._session_best: dict[int, float] = {}
+        """The greatest match of a line in each session."""
         self._days = terms.days_of(place, index)
         self._days_rarity = terms.when.rarity if terms.when is not None else 0.0
         self._slope = SLOPE / terms.size.line_length
@@ -97,7 +130,7 @@ class _Shelf:
             self._session_tops[session] = self._session_tops.get(session, 0.0) + worth
 
     def look_first(self, session_mass: float) -> None:
-        """Compute the scores of the first pass (MATCH and SESSION), after all words were added."""
+        """Compute the scores of the first pass, after all words were added."""
         sessions, strongest = self.index.sessions, dict[int, float]()
         for number, strength in self._days.items():
             strongest[sessions[number]] = max(strongest.get(sessions[number], 0.0), strength)
@@ -105,8 +138,12 @@ class _Shelf:
         for session in self._session_tops.keys() | strongest.keys():
             share = self._session_tops.get(session, 0.0) / self._session_once(session)
             share += of_days * strongest.get(session, 0.0)
-            self._session_worth[session] = SESSION / session_mass * share
-        self.first = {number: self._first_of(number) for number in self._tops.keys() | self._days.keys()}
+            self._session_worth[session] = self._weights.session / session_mass * share
+        by_first = (self._weights.match + self._weights.cover) / self._terms.mass
+        for number in self._tops.keys() | self._days.keys():
+            match, session = self._match_of(number), sessions[number]
+            self._session_best[session] = max(self._session_best.get(session, 0.0), match)
+            self.first[number] = by_first * match + self._session_worth.get(session, 0.0)
 
     def shortlist(self, least: float) -> set[int]:
         """The lines with a score of at least `least` in the first pass, and their neighbours."""
@@ -114,34 +151,43 @@ class _Shelf:
         near = {column[number] for number in chosen for column in (self.index.previous, self.index.next)}
         return chosen | near - {NOBODY}
 
-    def ranked(self, number: int, question: Question) -> Ranked:
-        """A line with its score: the sum of all signals."""
-        index, mass = self.index, self._terms.mass
-        before = index.previous[number]
-        score = self._first_of(number) + CONTEXT / mass * self._context_of(number)
-        score += DATE * self._days.get(number, 0.0)
-        if before != NOBODY and index.marks[before] & ASKS:
-            score += QUESTION_BEFORE / mass * self._match_of(before)
-        score += of_marks(question)[index.marks[number]]
-        line = index.line(number)
-        return Ranked(line, score + of_line(line, index.lengths[number], question))
+    def shares(self, number: int) -> Mapping[str, float]:
+        """The weighted signals of a line that come from the terms of the question and from its neighbours, by name."""
+        index, mass, weights = self.index, self._terms.mass, self._weights
+        session, before = index.sessions[number], index.previous[number]
+        is_question_before = before != NOBODY and index.marks[before] & ASKS != 0
+        return {
+            "match": weights.match / mass * self._match_of(number),
+            "cover": weights.cover / mass * self.cover_of(number),
+            "session": self._session_worth.get(session, 0.0),
+            "best_of_session": weights.best_of_session / mass * self._session_best.get(session, 0.0),
+            "context": weights.context / mass * self.context_of(number),
+            "date": weights.date * self._days.get(number, 0.0),
+            "question_before": weights.question_before / mass * self._match_of(before) if is_question_before else 0.0,
+        }
 
-    def _first_of(self, number: int) -> float:
-        worth = self._session_worth.get(self.index.sessions[number], 0.0)
-        return MATCH / self._terms.mass * self._match_of(number) + worth
+    def held(self, number: int) -> int:
+        """The words of the question that a line contains, one bit for each word."""
+        return self._held.get(number, 0)
 
     def _match_of(self, number: int) -> float:
         share = self._tops.get(number, 0.0) / self._once(number)
         return share + self._days_rarity * self._days.get(number, 0.0)
 
-    def _context_of(self, number: int) -> float:
-        """The sum of the rarities of all words and days that occur in a line or in its neighbours."""
-        around = (number, self.index.previous[number], self.index.next[number])
+    def cover_of(self, number: int) -> float:
+        """The sum of the rarities of all words and days of the question that occur in a line."""
+        return self._sum_of((number,))
+
+    def context_of(self, number: int) -> float:
+        """The sum of the rarities of all words and days of the question that occur in a line or in its neighbours."""
+        return self._sum_of((number, self.index.previous[number], self.index.next[number]))
+
+    def _sum_of(self, numbers: Collection[int]) -> float:
         held = 0
-        for one in around:
+        for one in numbers:
             held |= self._held.get(one, 0)
         words = sum([term.rarity for bit, term in enumerate(self._terms.words) if held >> bit & 1])
-        return words + self._days_rarity * max([self._days.get(one, 0.0) for one in around])
+        return words + self._days_rarity * max([self._days.get(one, 0.0) for one in numbers])
 
     def _once(self, number: int) -> float:
         return BASE + self._slope * self.index.lengths[number]

@@ -9,6 +9,7 @@ import msgspec
 
 from strongroom.engines.dates.parser import Span, dates_in_query
 from strongroom.engines.lexical.line_features import Days
+from strongroom.engines.lexical.standing import GENERAL, kinds_of
 from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Millis
 
@@ -16,6 +17,23 @@ _WHEN = re.compile(r"^\W*(?:\w+ ){0,2}when\b|\b(?:what|which) (?:year|date|day|m
 _HOW_MANY = re.compile(r"how (?:many|long|often|much)|多少|几个|几次|いくつ|いくら|何回|何個")
 _NAME = re.compile(r"^\W*(?:where|who|which)\b|\bname|哪里|哪儿|谁|どこ|誰")
 _LATEST = re.compile(r"\b(?:last|latest|most recent(?:ly)?)\b|最近一次|上一次|最後に")
+_SAID = "said|told|mentioned|suggested|recommended|listed|provided|gave|given|advised|explained|wrote|shared|described"
+_SAY = "say|tell|mention|suggest|recommend|list|provide|give|advise|explain|write|share|describe"
+_TO_ASSISTANT = re.compile(
+    rf"\byou(?:'ve|'d| have| had)? (?:\w+ )?(?:{_SAID})\b|\bdid you (?:\w+ )?(?:{_SAY})\b"
+    r"|\byour (?:\w+ )?(?:suggestion|recommendation|advice|answer|reply|list|explanation)s?\b"
+    r"|\b(?:previous|last|earlier|our) (?:conversation|chat|discussion)\b|\bremind me\b"
+)
+_ASKS_BACK = re.compile(
+    r"\b(?:did|was|were|had|have (?:i|we|you)|has (?:he|she|my|our)|i(?:'ve| have)|ago|yesterday|remind me (?:what|who|when|where|how|of)"
+    r"|told you|(?:i|we) (?:said|mentioned|told|talked|discussed)|earlier|previous|which of)\b"
+    r"|^\W*(?:what|when|where|who|whose|which|how (?:many|much|old|often|long))\b(?!.*\b(?:should|can|could|would|do i|might|goes?|for me)\b)"
+    r".*\b(?:i|i'm|my|me|we|our|he|she|his|her|they|their)\b"
+)
+_MANY = re.compile(
+    r"\b(?:all|every|each|both|list|any other|what else|how many|kinds of|types of|sorts of|ways|things|activities|examples)\b"
+    r"|\b(?:what|which) (?:\w+ )?(?!is\b|was\b|does\b|has\b|this\b|'s\b)\w{3,}s\b|\bwhat (?:have|do) (?:i|we|you)\b"
+)
 _WORD = re.compile(r"\w+")
 _ABOUT_RECALL = frozenset(
     words("say tell mention remind remember recall happen talk discuss last latest recent recently")
@@ -37,6 +55,12 @@ class Question(msgspec.Struct, frozen=True):
     asks_how_many: bool
     asks_name: bool
     asks_latest: bool
+    kinds: int
+    """The kinds of which a request is (`standing`), one bit each. 0 for a question about the past or about a person."""
+    asks_many: bool
+    """Whether the query asks for several things: "which countries", "all"."""
+    asks_assistant: bool
+    """Whether the query asks for something that the assistant said."""
 
     @classmethod
     def of(cls, query: str, now: datetime) -> Question:
@@ -50,10 +74,13 @@ class Question(msgspec.Struct, frozen=True):
             windows=tuple(dict.fromkeys([Days(span.first, span.last) for span in spans])),
             offset=0 if east is None else int(east.total_seconds() * 1000),
             now=Millis(int(now.timestamp() * 1000)),
+            kinds=0 if _ASKS_BACK.search(lowered) else GENERAL | kinds_of(words(rest)),
             asks_when=_asks(lowered, _WHEN, "when", "what", "which"),
             asks_how_many=_asks(lowered, _HOW_MANY, "how "),
             asks_name=_asks(lowered, _NAME, "where", "who", "which", "name"),
             asks_latest=_asks(rest.lower(), _LATEST, "last", "latest", "most recent"),
+            asks_many=_MANY.search(lowered) is not None,
+            asks_assistant=_asks(lowered, _TO_ASSISTANT, "you", "our ", "remind", "conversation", "chat", "discussion"),
         )
 
 

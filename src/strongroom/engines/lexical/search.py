@@ -7,18 +7,26 @@ need the line itself, such as its speaker, are added here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from strongroom.engines import Ranked
-from strongroom.engines.lexical import python_reference, signals, term_weights
+from strongroom.engines.lexical import python_reference, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS
 from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.signals import Weighing, weighing_for
 from strongroom.engines.lexical.term_weights import Size, Terms, WhenTerm, days_in, when_term
+from strongroom.engines.lexical.weights import CONFIDENCE, Weights
 from strongroom.model import Line, LineId
 
-_Found = tuple[list[tuple[int, int, float]], bool, bool]
+_Entry = tuple[int, int, float, int, int, int]
+"""A line that the kernel found.
+
+The position of its index, its number there, the kernel's score, whether it is excluded, and the question's words that
+it contains: a bit for each word, the first 64 words in the first number.
+"""
+_Found = tuple[list[_Entry], bool, bool, float, float]
 kernel: Callable[..., _Found | None] | None = None
 """The compiled ranking, or None if it could not be built."""
 try:
@@ -31,15 +39,32 @@ except ImportError:
 _NO_DAYS: Mapping[int, float] = {}
 
 
+class Candidate(NamedTuple):
+    """A line that may be among the best."""
+
+    line: Line
+    score: float
+    held: int
+    """The words of the question that the line contains: a bit for each, the rarest word first."""
+
+
 class SearchResult(NamedTuple):
     """The lines that were found, and whether the search skipped something to be fast.
 
     `is_pruned`: lines that contain only common words were skipped. `is_cut`: the commonest words were skipped.
     """
 
-    lines: list[Ranked]
+    lines: list[Candidate]
+    top: float
+    """The best score of all lines, excluded ones too."""
+    certainty: float
+    """The part of confidence that is the same for all lines of an answer, as log odds."""
     is_pruned: bool
     is_cut: bool
+
+    def confidence(self, score: float) -> float:
+        """How likely a line with this score answers the question."""
+        return 1 / (1 + math.exp(-self.certainty - CONFIDENCE.lead * (score - self.top)))
 
 
 def best(
@@ -58,14 +83,13 @@ def best(
     size = Size.of(indexes)
     limits = size.limits(pruned=pruned, cut=cut)
     when = when_term(question, indexes, size)
+    weighing = weighing_for(size.lines, size.replies)
     if kernel is None:
         sought = Terms.of(question, indexes, size, limits, when)
         if sought is None:
             return None
         numbers = [index.numbers(without) for index in indexes]
-        return SearchResult(
-            python_reference.rank(question, sought, indexes, numbers) if k > 0 else [], sought.is_pruned, sought.is_cut
-        )
+        return _result(question, weighing, indexes, python_reference.rank(question, weighing, sought, indexes, numbers))
     days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
     if when is not None:
         days = days_in(question, indexes, size, limits, when)
@@ -73,21 +97,18 @@ def best(
         [(index.columns, of_index) for index, of_index in zip(indexes, days, strict=True)],
         question.words,
         without,
-        signals.of_marks(question),
-        signals.SUBSTANCES,
+        weighing.of_marks(question),
+        weighing.substances,
         ASKS,
         min(k, size.lines),
         (*limits, term_weights.MOST_WORDS, term_weights.SHORTLIST),
-        _numbers(question, size, when, indexes),
+        _numbers(question, weighing.weights, size, when, indexes),
     )
-    if found is None:
-        return None
-    lines, is_pruned, is_cut = found
-    return SearchResult(_ranked(question, indexes, lines), is_pruned, is_cut)
+    return None if found is None else _result(question, weighing, indexes, found)
 
 
 def _numbers(
-    question: Question, size: Size, when: WhenTerm | None, indexes: Sequence[LexicalIndex]
+    question: Question, weights: Weights, size: Size, when: WhenTerm | None, indexes: Sequence[LexicalIndex]
 ) -> tuple[float, ...]:
     """The weights, sizes and rarities that the kernel needs for a question, in the order in which it reads them."""
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
@@ -98,29 +119,55 @@ def _numbers(
         term_weights.SLOPE / size.session_length,
         size.lines,
         size.sessions,
-        signals.MATCH,
-        signals.SESSION,
-        signals.CONTEXT,
-        signals.QUESTION_BEFORE,
-        signals.DATE,
-        signals.SPEAKER * is_speaker + signals.LATEST * question.asks_latest,
+        weights.match,
+        weights.cover,
+        weights.session,
+        weights.best_of_session,
+        weights.context,
+        weights.question_before,
+        weights.date,
+        weights.speaker * is_speaker + weights.latest * question.asks_latest,
         when.rarity if when is not None else 0.0,
         when.session_rarity if when is not None else 0.0,
     )
 
 
-def _ranked(
-    question: Question, indexes: Sequence[LexicalIndex], found: Sequence[tuple[int, int, float]]
-) -> list[Ranked]:
-    """The lines that the kernel found, with the signals of the line itself added to each score.
-
-    Each entry of `found` is the position of an index, the number of a line in it, and the kernel's score.
-    """
+def _result(question: Question, weighing: Weighing, indexes: Sequence[LexicalIndex], found: _Found) -> SearchResult:
+    """What the ranking found, with the signals of the line itself added to each score."""
+    entries, is_pruned, is_cut, cover, context = found
     lines: list[tuple[Line, int]] = []
-    for place, number, _ in found:
-        line = indexes[place].lines[number]
+    for entry in entries:
+        index, number = indexes[entry[0]], entry[1]
+        line = index.lines[number]
         if line is None:
             raise LookupError("the kernel refers to a line that was removed from the index")
-        lines.append((line, indexes[place].lengths[number]))
-    own = signals.of_lines(lines, question)
-    return [Ranked(line, score + more) for (line, _), (_, _, score), more in zip(lines, found, own, strict=True)]
+        lines.append((line, index.lengths[number]))
+    own = weighing.of_lines(lines, question)
+    top = -math.inf
+    kept = []
+    for (line, _), (_, _, score, is_out, low, high), more in zip(lines, entries, own, strict=True):
+        score += more
+        top = max(top, score)
+        if not is_out:
+            kept.append(Candidate(line, score, high << 64 | low))
+    certainty = CONFIDENCE.bias + CONFIDENCE.cover * cover + CONFIDENCE.context * context
+    return SearchResult(kept, top, certainty, is_pruned, is_cut)
+
+
+def explained(
+    question: Question, indexes: Sequence[LexicalIndex], lines: frozenset[LineId]
+) -> Mapping[tuple[str, LineId], Mapping[str, float]]:
+    """The weighted signals of these lines, by (namespace, id) and name. In Python: this is for people who look."""
+    size = Size.of(indexes)
+    weighing = weighing_for(size.lines, size.replies)
+    terms = Terms.of(question, indexes, size, size.limits(pruned=True, cut=True), when_term(question, indexes, size))
+    if terms is None:
+        return {}
+    found: dict[tuple[str, LineId], Mapping[str, float]] = {}
+    for shelf in python_reference.weighed(terms, weighing, indexes):
+        index = shelf.index
+        for number in index.numbers(lines):
+            line = index.line(number)
+            own = weighing.shares(line, index.lengths[number], index.marks[number], question)
+            found[line.namespace, line.id] = {**shelf.shares(number), **own}
+    return found

@@ -1,7 +1,8 @@
 """The signals: the reasons for and against a line, each a number with a weight. A line's score is their weighted sum.
 
-Most weights were fitted on LongMemEval (MIT licence) alone. The weights of `speaker` and `latest` are round values, and
-that of `date` was chosen with all development sets in view (docs/recall.md).
+The weights are in `weights`, fitted by `make fit`. They differ between talk among people and talk with an assistant:
+people answer each other, so neighbours and sessions tell much; to an assistant, each message stands more for itself.
+`weights_for` mixes the two by the share of lines that an assistant wrote.
 
 The signals do not depend on the number of lines, so a score means the same in a namespace of any size. They are grouped
 by the data that they need, so that each signal is computed as rarely as possible.
@@ -10,32 +11,13 @@ by the data that they need, so that each signal is computed as rarely as possibl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from strongroom.engines.lexical import line_features
 from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.weights import AMONG_PEOPLE, WITH_ASSISTANT, Weights
 from strongroom.model import Line
-
-# Signals of matching: the matched share of all words and days that were looked for. `python_reference` computes them.
-
-MATCH = 4.42
-"""The weight of the main signal: the line contains the words of the query (BM25)."""
-
-CONTEXT = 1.40
-"""The weight of a signal: the line and its two neighbours together contain the words of the query.
-
-An answer often leaves out the words that the question before it contained.
-"""
-
-SESSION = 2.53
-"""The weight of a signal: the session of the line, as a whole, contains the words of the query."""
-
-QUESTION_BEFORE = 1.35
-"""The weight of a signal: the line before is a question with the words of the query, so this line may answer it."""
-
-DATE = 2.5
-"""The weight of a signal: the line mentions the days that the query asks for, or was written on those days."""
-
 
 # Signals of a line's marks (the flags in `line_features`). All lines with the same marks get the same value.
 
@@ -50,9 +32,9 @@ def assistant(marks: int, question: Question) -> float:  # noqa: ARG001
     return float(marks & line_features.ASSISTANT != 0)
 
 
-def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
-    """The line contains a first-person pronoun, so it probably says something about the speaker."""
-    return float(marks & line_features.SPEAKS_OF_SELF != 0)
+def asked_assistant(marks: int, question: Question) -> float:
+    """An assistant wrote the line, and the query asks for something that the assistant said."""
+    return float(question.asks_assistant and marks & line_features.ASSISTANT != 0)
 
 
 def says_when(marks: int, question: Question) -> float:
@@ -72,13 +54,13 @@ def says_name(marks: int, question: Question) -> float:
     return 2.0 if marks & line_features.MORE_NAMES else float(marks & line_features.ONE_NAME != 0)
 
 
-OF_MARKS: tuple[tuple[Callable[[int, Question], float], float], ...] = (
-    (asks, -0.59),
-    (assistant, -2.62),
-    (of_self, 0.40),
-    (says_when, 0.57),
-    (says_how_many, 0.47),
-    (says_name, 0.40),
+OF_MARKS: tuple[Callable[[int, Question], float], ...] = (
+    asks,
+    assistant,
+    asked_assistant,
+    says_when,
+    says_how_many,
+    says_name,
 )
 
 
@@ -105,44 +87,70 @@ def latest(line: Line, question: Question) -> float:
     return 1 / (1 + max(question.now - line.time, 0) / _MONTH)
 
 
-SUBSTANCE, SPEAKER, LATEST = 0.95, 1.0, 1.0
 _MONTH = 30 * 86_400_000
-_LONG_ENOUGH = math.log(30)
-SUBSTANCES = tuple(SUBSTANCE * substance(length) for length in range(30))
-"""The weighted `substance` of each length from 0 words on. Longer lines get the last value."""
-_OF_MARKS: dict[tuple[bool, bool, bool], Sequence[float]] = {}
+_LONG = 30
+_LONG_ENOUGH = math.log(_LONG)
+_STEPS = 8
 
 
-def of_marks(question: Question) -> Sequence[float]:
-    """For each combination of marks (a line's flags), the sum of all signals that depend on marks.
+class Weighing(NamedTuple):
+    """Weights, and the sums that follow from them alone."""
 
-    The sums are cached, because they depend only on the kind of answer that the question asks for.
+    weights: Weights
+    substances: tuple[float, ...]
+    """The weighted `substance` of each length from 0 words on. Longer lines get the last value."""
+    marks: dict[tuple[bool, ...], tuple[float, ...]]
+    """For each kind of question, the weighted sum of the mark signals for each combination of marks."""
+
+    @classmethod
+    def of(cls, weights: Weights) -> Weighing:
+        return cls(weights, tuple(weights.substance * substance(length) for length in range(_LONG)), {})
+
+    def of_marks(self, question: Question) -> tuple[float, ...]:
+        """For each combination of marks, the weighted sum of all signals that depend on marks."""
+        asked = question.asks_when, question.asks_how_many, question.asks_name, question.asks_assistant
+        known = self.marks.get(asked)
+        if known is None:
+            by_weight = [(getattr(self.weights, signal.__name__), signal) for signal in OF_MARKS]
+            known = self.marks[asked] = tuple(
+                sum([weight * signal(marks, question) for weight, signal in by_weight])
+                for marks in range(line_features.SORTS)
+            )
+        return known
+
+    def of_lines(self, lines: Iterable[tuple[Line, int]], question: Question) -> list[float]:
+        """For each line, given with its length, the weighted sum of the signals that need the line itself."""
+        return [self.of_line(line, length, question) for line, length in lines]
+
+    def of_line(self, line: Line, length: int, question: Question) -> float:
+        """The weighted sum of the signals that need the line itself: its length, its speaker and its time."""
+        substances = self.substances
+        known = substances[length] if length < _LONG else substances[-1]
+        if line.author:
+            known += self.weights.speaker * speaker(line, question)
+        if question.asks_latest:
+            known += self.weights.latest * latest(line, question)
+        return known
+
+    def shares(self, line: Line, length: int, marks: int, question: Question) -> Mapping[str, float]:
+        """The weighted signals of one line that need no other line, by name."""
+        values = {signal.__name__: signal(marks, question) for signal in OF_MARKS}
+        values |= {"substance": substance(length), "speaker": speaker(line, question), "latest": latest(line, question)}
+        return {name: getattr(self.weights, name) * value for name, value in values.items()}
+
+
+def _mixed(share: float) -> Weights:
+    both: Iterable[tuple[float, float]] = zip(AMONG_PEOPLE, WITH_ASSISTANT, strict=True)
+    return Weights(*[people + share * (assisted - people) for people, assisted in both])
+
+
+_WEIGHINGS: Sequence[Weighing] = [Weighing.of(_mixed(step / _STEPS)) for step in range(_STEPS + 1)]
+
+
+def weighing_for(lines: int, replies: int) -> Weighing:
+    """The weighing for so many lines, of which an assistant wrote `replies`.
+
+    With none it is that of talk among people; from a half on, that of talk with an assistant. Between them are eight
+    steps, so that the sums of each can be kept.
     """
-    asked = question.asks_when, question.asks_how_many, question.asks_name
-    known = _OF_MARKS.get(asked)
-    if known is None:
-        known = _OF_MARKS[asked] = tuple(
-            sum([weight * signal(marks, question) for signal, weight in OF_MARKS])
-            for marks in range(line_features.SORTS)
-        )
-    return known
-
-
-def substance_of(length: int) -> float:
-    """The weighted `substance` of a line with this length."""
-    return SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
-
-
-def of_lines(lines: Iterable[tuple[Line, int]], question: Question) -> list[float]:
-    """For each line, given with its length, the weighted sum of the signals that need the line itself."""
-    return [of_line(line, length, question) for line, length in lines]
-
-
-def of_line(line: Line, length: int, question: Question) -> float:
-    """The weighted sum of the signals that need the line itself: its length, its speaker and its time."""
-    known = substance_of(length)
-    if line.author:
-        known += SPEAKER * speaker(line, question)
-    if question.asks_latest:
-        known += LATEST * latest(line, question)
-    return known
+    return _WEIGHINGS[min(round(2 * _STEPS * replies / lines), _STEPS) if lines else 0]

@@ -61,17 +61,20 @@ class Size(msgspec.Struct, frozen=True):
 
     lines: int
     sessions: int
+    replies: int
+    """How many of the lines an assistant wrote."""
     line_length: float
     session_length: float
 
     @classmethod
     def of(cls, indexes: Sequence[LexicalIndex]) -> Size:
-        lines = sessions = words = 0
+        lines = sessions = words = replies = 0
         for index in indexes:
             lines += index.line_count
             sessions += index.session_count
             words += index.word_count
-        return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
+            replies += index.reply_count
+        return cls(lines, sessions, replies, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
 
     def limits(self, *, pruned: bool, cut: bool) -> tuple[int, int]:
         """Two limits on the words that are looked up, as (enough, most).
@@ -162,6 +165,8 @@ class Terms(msgspec.Struct, frozen=True):
     size: Size
     mass: float
     """The sum of the rarities of all words and of the days."""
+    whole: float
+    """The same sum with the words that no line contains, each as rare as a word can be."""
     is_pruned: bool
     """Whether lines that contain only common words are left out."""
     is_cut: bool
@@ -177,12 +182,13 @@ class Terms(msgspec.Struct, frozen=True):
         when: WhenTerm | None,
     ) -> Terms | None:
         """The terms of a question, or None if no line contains a term. `limits` is the result of `Size.limits`."""
-        words, is_cut = word_terms(question, indexes, size, *limits)
+        words, unknown, is_cut = word_terms(question, indexes, size, *limits)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
         mass = sum([term.rarity for term in both])
-        return cls(words, when, size, mass, bool(words) and words[-1].common, is_cut)
+        whole = mass + unknown * rarity(size.lines, 0)
+        return cls(words, when, size, mass, whole, bool(words) and words[-1].common, is_cut)
 
     def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:
         """How well each line of `index` fits the days looked for. `place` is the position of `index` in the list."""
@@ -211,8 +217,10 @@ def _lines_with(words: Iterable[Term], place: int) -> Iterator[int]:
 
 def word_terms(
     question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int, most: int
-) -> tuple[list[Term], bool]:
-    """The question's words that occur in any line, rarest first, and whether very frequent words were left out.
+) -> tuple[list[Term], int, bool]:
+    """The question's words that occur in any line, rarest first.
+
+    Also returns how many of its words occur in none, and whether very frequent words were left out.
 
     Once `enough` lines contain the words so far, all further words are marked as common. Words that occur in more than
     `most` lines are left out. If every word does, all words are kept.
@@ -227,14 +235,15 @@ def word_terms(
     counted.sort()
     if counted and counted[0][0] > most:
         most = size.lines
+    unknown = len(question.words) - len(counted)
     found: list[Term] = []
     seen = 0
     for lines, _, places in counted[:MOST_WORDS]:
         if lines > most:
-            return found, True
+            return found, unknown, True
         found.append(Term(rarity(size.lines, lines), places, seen >= enough))
         seen += lines
-    return found, False
+    return found, unknown, False
 
 
 def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:

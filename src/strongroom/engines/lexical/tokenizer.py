@@ -17,9 +17,10 @@ from itertools import pairwise
 import Stemmer
 
 from strongroom.engines.lexical.english_forms import BASE, HAN_STOP, STOP, SYNONYM
+from strongroom.engines.lexical.languages import language_of, of_script, stems
 from strongroom.text import UNSPACED
 
-VERSION = f"2/{version('PyStemmer')}"
+VERSION = f"3/{version('PyStemmer')}"
 """The version of these rules and of the stemmer. Stored words of another version are not used."""
 
 WHOLE_LIMIT = 80
@@ -34,10 +35,13 @@ _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z
 _SHORTENED = frozenset({"s", "ll", "re", "ve", "d", "m"})
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CONTRACTED = re.compile(r"([a-z]+)'([a-z]+)")
-_EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・"
+_EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・¿¡؟،؛·"
 # Without the stemmer's own cache. Safe to share between threads, because it holds the GIL while it works.
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
+
+_FEW = 6
+"""A text of which fewer than one word in so many is a function word of English may be in another language."""
 
 Known = dict[str, tuple[str, ...]]
 """A cache of the words of each run of characters, used while many lines are tokenized at once.
@@ -51,17 +55,35 @@ def words(text: str, known: Known | None = None) -> list[str]:
 
     If the text has no other words, its stop words are returned.
     """
-    if text.isascii():
-        runs = text.split()
-    else:
-        text = _folded(text)
-        runs = [run[0] for run in _RUNS.finditer(text)]
+    plain = text.isascii()
+    runs = text.split() if plain else [run[0] for run in _RUNS.finditer(_folded(text))]
     found: list[str] = []
+    english = 0
     for run in runs:
         if run in STOP:  # a quick test: a third of all runs
+            english += 1
             continue
         found += _words_of(run) if known is None else _known_words(run, known)
+    if english * _FEW < len(runs) and (not plain or len(runs) > 1):
+        found = _foreign(text, runs, known) or found
     return found or _LETTERS.findall(text.lower())
+
+
+def _foreign(text: str, runs: list[str], known: Known | None) -> list[str]:
+    """The words of a text that has few of English's function words, if its language or its script is known."""
+    language = language_of(text, [run.strip(_EDGES).lower() for run in runs])
+    if language is None and (text.isascii() or of_script(text) is None):
+        return []
+    found: list[str] = []
+    for run in _RUNS.finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
+        parts = run[0].strip(_EDGES).split("'")
+        if all(part.isalpha() for part in parts) and not _UNSPACED_RUN.match(parts[0]):
+            for part in parts:
+                found += stems(part, language) if len(part) > 1 else ()
+        else:
+            folded = _folded(run[0])
+            found += _words_of(folded) if known is None else _known_words(folded, known)
+    return found
 
 
 def _known_words(run: str, known: Known) -> tuple[str, ...]:

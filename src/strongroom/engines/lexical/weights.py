@@ -1,0 +1,79 @@
+"""The weights of the signals and of confidence. `make fit` writes this file; docs/recall.md says from which data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Weights(NamedTuple):
+    """One weight for each signal. `signals` and `python_reference` say what each signal is."""
+
+    match: float
+    cover: float
+    session: float
+    best_of_session: float
+    context: float
+    question_before: float
+    date: float
+    asks: float
+    assistant: float
+    asked_assistant: float
+    says_when: float
+    says_how_many: float
+    says_name: float
+    substance: float
+    speaker: float
+    latest: float
+
+
+class ConfidenceWeights(NamedTuple):
+    """How the confidence of a line follows from the evidence: the logistic function of their weighted sum."""
+
+    cover: float
+    """Weight of the largest share of the question's words that one line holds, unknown words counted."""
+    context: float
+    """Weight of the same share for a line together with its neighbours."""
+    lead: float
+    """Weight of the distance between this line's score and the best one."""
+    bias: float
+
+
+AMONG_PEOPLE = Weights(
+    match=0.51,
+    cover=2.37,
+    session=1.69,
+    best_of_session=1.99,
+    context=2.6,
+    question_before=1.13,
+    date=1.8,
+    asks=-0.17,
+    assistant=-2.62,
+    asked_assistant=0.0,
+    says_when=1.26,
+    says_how_many=2.04,
+    says_name=0.88,
+    substance=0.6,
+    speaker=0.73,
+    latest=0.02,
+)
+
+WITH_ASSISTANT = Weights(
+    match=3.79,
+    cover=0.95,
+    session=2.07,
+    best_of_session=-1.09,
+    context=1.8,
+    question_before=1.07,
+    date=1.11,
+    asks=-0.36,
+    assistant=-3.86,
+    asked_assistant=4.86,
+    says_when=3.8,
+    says_how_many=0.87,
+    says_name=0.51,
+    substance=0.22,
+    speaker=1.0,
+    latest=0.57,
+)
+
+CONFIDENCE = ConfidenceWeights(cover=0.66, context=2.22, lead=0.3, bias=-4.0)

@@ -6,12 +6,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 HERMES := .venv-hermes
+FIT    := .venv-fit
 KERNEL := src/strongroom/engines/lexical/_kernel.c
 # One more than a small machine has cores: tests wait for processes and disks a third of their time.
 WORKERS ?= 3
 
 .DEFAULT_GOAL := test
-.PHONY: test test-long test-s3 test-ceph check check-code check-pages bench demo generators vectors format clean
+.PHONY: test test-long test-s3 test-ceph check check-code check-pages bench fit demo generators vectors format clean
 
 test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
@@ -50,6 +51,9 @@ check-pages:
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
+fit: $(FIT)/.ready  ## fit the weights of the default engine and cross-validate them; WRITE=1 writes them
+	$(FIT)/bin/python -m bench.fit $(if $(WRITE),--write)
+
 demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, a fleet on S3, hosted providers, Hermes
 	$(BIN)/python -m tests.s3.install seaweedfs
 	$(BIN)/python -m harness.beside_seaweedfs $(BIN)/python -m demo --require-extras --hermes $(HERMES)/bin/python
@@ -71,6 +75,10 @@ $(READY): pyproject.toml constraints.txt scripts/setup.sh hatch_build.py $(KERNE
 $(HERMES)/.ready: pyproject.toml scripts/setup.sh hatch_build.py $(KERNEL)
 	@PYTHON="$(PYTHON)" UNPINNED=1 sh scripts/setup.sh $(HERMES) -e ".[hermes]" "hermes-agent==0.19.0" "aiohttp==3.14.1"
 
+# Fitting needs numpy and scipy, which nothing else here does.
+$(FIT)/.ready: pyproject.toml constraints.txt scripts/setup.sh hatch_build.py $(KERNEL)
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(FIT) -e . numpy scipy
+
 clean:
-	rm -rf $(VENV) $(HERMES) $(KERNEL:.c=.abi3.so)
+	rm -rf $(VENV) $(HERMES) $(FIT) $(KERNEL:.c=.abi3.so)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

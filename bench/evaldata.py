@@ -7,6 +7,7 @@ are for measuring only. Our own sets are in bench/sets. Everything becomes pools
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -160,6 +161,65 @@ def _haystack(one: _Haystack) -> Pool:
 
 def _dated(text: str) -> datetime:
     return datetime.strptime(text, "%Y/%m/%d (%a) %H:%M").replace(tzinfo=UTC)
+
+
+class _PackedQuestion(msgspec.Struct):
+    question: str
+    now: float | str
+    gold: list[tuple[int, int]]
+    kind: str
+
+
+class _PackedPool(msgspec.Struct):
+    sessions: list[tuple[str, int, float | str]]
+    questions: list[_PackedQuestion]
+
+
+class _Packed(msgspec.Struct):
+    turns: list[list[tuple[str, str, float]]]
+    pools: list[_PackedPool]
+
+
+def longmemeval_fit() -> Iterator[Pool]:
+    """More of LongMemEval, for fitting weights."""
+    return _packed("longmemeval_fit.json.xz")
+
+
+def friendsqa() -> Iterator[Pool]:
+    """Dialogues of several people: a pool for each episode."""
+    return _packed("friendsqa_dev.json.xz")
+
+
+def beam() -> Iterator[Pool]:
+    """Long chats with an assistant. Questions without an answer are left out."""
+    return _packed("beam_100k.json.xz")
+
+
+def _packed(name: str) -> Iterator[Pool]:
+    with lzma.open(_found(name)) as file:
+        read = msgspec.json.decode(file.read(), type=_Packed)
+    for pool in read.pools:
+        lines: list[Line] = []
+        places: dict[tuple[int, int], LineId] = {}
+        for number, (session, turns, began) in enumerate(pool.sessions):
+            start = _moment(began)
+            for at, (text, author, seconds) in enumerate(read.turns[turns]):
+                if text.strip():
+                    lines.append(new_line(len(lines), start + timedelta(seconds=seconds), session, author, text))
+                    places[number, at] = lines[-1].id
+        asked = (
+            Question(
+                one.question, _moment(one.now), frozenset(places[at] for at in one.gold if at in places), kind=one.kind
+            )
+            for one in pool.questions
+        )
+        yield Pool(lines, [question for question in asked if question.gold])
+
+
+def _moment(stamp: float | str) -> datetime:
+    if isinstance(stamp, str):
+        return datetime.fromisoformat(stamp).replace(tzinfo=UTC)
+    return datetime.fromtimestamp(stamp, UTC)
 
 
 class _OwnLine(msgspec.Struct):

@@ -13,7 +13,7 @@ from strongroom.engines.lexical.query import Question
 from strongroom.engines.lexical.standing import BUDGET, GENERAL, PLACES, bits_of
 from strongroom.model import Line, LineId
 
-CONFIDENCE = 0.3
+CONFIDENCE = 0.05
 """The confidence of a standing line that fits the kind of the question but matches none of its words."""
 
 _Fit = tuple[float, int, str, str]

@@ -6,7 +6,7 @@ They are the engine's own: `python_reference` computes them, with a weight of 1 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from strongroom.engines.lexical.term_weights import SHORTLIST, Size, Terms, when
 from strongroom.engines.lexical.weights import Weights
 from strongroom.model import LineId
 
-Numbers = NDArray[np.float64]
+Numbers: TypeAlias = NDArray[np.float64]
 SIGNALS = Weights._fields
 _PLAIN = Weighing.of(Weights(*[1.0] * len(SIGNALS)))
 

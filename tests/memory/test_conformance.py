@@ -679,14 +679,14 @@ def test_bundle_is_delivered_once_however_often_it_is_sent(memory: Memory) -> No
 def test_memory_with_another_cap_is_the_memory_of_that_cap(memory: Memory, opens: Opens, vault: Vault) -> None:
     bob = memory.with_cap(vault.mint(actor="local/bob", ops=["put", "get"], namespaces=["work"]))
     assert type(bob) is Memory
-    memory.put("hers", namespace="work")
-    bob.put("his")
-    assert [hit.text for hit in bob.get("x")] == ["his"]
-    assert [hit.text for hit in memory.get("x")] == ["hers"]
+    memory.put("her line", namespace="work")
+    bob.put("his line")
+    assert [hit.text for hit in bob.get("line")] == ["his line"]
+    assert [hit.text for hit in memory.get("line")] == ["her line"]
     assert _refused(bob.list) == "cap_op_mismatch"
-    assert _refused(lambda: memory.with_cap("garbage").get("x")) == "cap_malformed"
+    assert _refused(lambda: memory.with_cap("garbage").get("line")) == "cap_malformed"
     bob.close()
-    assert [hit.text for hit in bob.get("x")] == ["his"], "closing it closes nothing"
+    assert [hit.text for hit in bob.get("line")] == ["his line"], "closing it closes nothing"
 
 
 # Profiles.

@@ -129,8 +129,8 @@ def test_session_cap_asking_in_another_session_is_refused(vault: Vault, cap: Tok
 @pytest.mark.requirement("get-budget")
 def test_answer_keeps_to_its_byte_budget_but_gives_the_first_hit(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
-    memory.put_many([NewLine(text="é" * 16_000 + str(n), namespace="work") for n in range(5)])
-    assert len(memory.get("é")) == 2
+    memory.put_many([NewLine(text="boat " + "é" * 16_000 + str(n), namespace="work") for n in range(5)])
+    assert len(memory.get("boat")) == 2
     (entry,) = [entry for _, entry in vault.audit.entries() if entry is not None and entry.op == "get"]
     assert entry.count == 2
 
@@ -293,10 +293,10 @@ def test_shelves_stay_within_their_bytes_and_reload_what_was_dropped(
     with strongroom.create(tmp_path / "small", keys=keys, shelf_bytes=60_000, now=clock) as vault:
         tokens = [vault.mint(actor=f"local/a{n}", ops=ALL_OPS, namespaces=["work"]) for n in range(8)]
         for token in tokens:
-            vault.memory(token).put_many([NewLine(text="x" * 900) for _ in range(10)])
+            vault.memory(token).put_many([NewLine(text="boat " + "x" * 900) for _ in range(10)])
         for _ in range(2):
             for token in tokens:
-                assert len(vault.memory(token).get("x", k=20)) == 10
+                assert len(vault.memory(token).get("boat", k=20)) == 10
                 count, size = vault._state.shelves.usage()
                 assert size <= 60_000
                 assert count < 8
@@ -309,8 +309,8 @@ def test_growing_shelf_counts_against_the_bound(tmp_path: Path, keys: FileKeys, 
             vault.memory(token).put("seed")
             vault.memory(token).get("seed")
         for _ in range(10):
-            vault.memory(tokens[0]).put_many([NewLine(text="x" * 900) for _ in range(10)])
-        assert len(vault.memory(tokens[0]).get("x", k=20)) == 20
+            vault.memory(tokens[0]).put_many([NewLine(text="boat " + "x" * 900) for _ in range(10)])
+        assert len(vault.memory(tokens[0]).get("boat", k=20)) == 20
         assert vault._state.shelves.usage()[0] == 1
 
 

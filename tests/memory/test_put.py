@@ -334,7 +334,7 @@ def test_two_actors_never_meet(vault: Vault) -> None:
 def test_lines_of_a_second_handle_are_found_by_the_first(vault: Vault, cap: Token, reopen: Callable[[], Vault]) -> None:
     assert vault.memory(cap).get("x") == []
     reopen().memory(cap).put("from elsewhere", namespace="work")
-    assert vault.memory(cap).get("x")[0].text == "from elsewhere"
+    assert vault.memory(cap).get("elsewhere")[0].text == "from elsewhere"
 
 
 @pytest.mark.requirement("residue")

@@ -310,9 +310,9 @@ def test_worker_whose_clock_is_behind_goes_by_the_log(
 ) -> None:
     memory.put("the code is 1111", namespace="travel", expires=after(clock, 60))
     clock.move(61)
-    memory.put("something else", namespace="work")
+    memory.put("another code", namespace="work")
     clock.move(-20)
-    assert [hit.text for hit in reopen().memory(cap).get("code")] == ["something else"]
+    assert [hit.text for hit in reopen().memory(cap).get("code")] == ["another code"]
 
 
 @pytest.mark.requirement("expire-forgets")

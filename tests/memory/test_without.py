@@ -40,12 +40,12 @@ def _last(vault: Vault) -> Entry:
 
 
 @pytest.mark.requirement("recall-without")
-@pytest.mark.parametrize("query", ["trip to chengdu", "boat", "", "nothing of this"])
+@pytest.mark.parametrize("query", ["trip to chengdu", "to chengdu", "", "nothing of this"])
 def test_others_come_in_the_same_order_with_the_same_scores(full: strongroom.Memory, query: str) -> None:
-    every = full.get(query, k=20)
+    every = full.get(query, k=20, or_newest=query == "nothing of this")
     for count in range(0, 20, 3):
         left_out = [hit.id for hit in every[:count]]
-        found = full.get(query, k=20, without=left_out)
+        found = full.get(query, k=20, without=left_out, or_newest=query == "nothing of this")
         assert found[: 20 - count] == every[count:]
         assert not {hit.id for hit in found} & set(left_out)
         assert len(found) == len(every), "the next best take their places"
@@ -83,15 +83,16 @@ def test_text_that_is_no_id_is_refused_among_ids_of_lines_that_are_there(full: s
 
 @pytest.mark.requirement("recall-without")
 def test_id_of_another_type_of_text_is_taken_for_what_it_says(full: strongroom.Memory) -> None:
-    first, second, *_ = full.get("trip to chengdu", k=20)
-    assert full.get("trip to chengdu", k=1, without=[Token(first.id)]) == [second]
+    first, second, *_ = full.get("to chengdu", k=20)
+    assert full.get("to chengdu", k=1, without=[Token(first.id)]) == [second]
 
 
 @pytest.mark.requirement("recall-without")
 def test_line_behind_the_answer_that_is_left_out_changes_nothing(full: strongroom.Memory) -> None:
-    best = full.get("trip to chengdu", k=20)
+    best = full.get("to chengdu", k=20)
+    assert len(best) == 20
     for behind in best[5:]:
-        assert full.get("trip to chengdu", k=5, without=[behind.id]) == best[:5]
+        assert full.get("to chengdu", k=5, without=[behind.id]) == best[:5]
 
 
 @pytest.mark.requirement("recall-without")

@@ -361,7 +361,7 @@ def test_revoking_an_actor_voids_its_caps_and_spares_others(vault: Vault, cap: T
         vault.memory(cap).get("x")
     vault.memory(bob).get("x")
     fresh = vault.mint(actor="local/alice", ops=["get"], namespaces=["work"])
-    assert vault.memory(fresh).get("x")[0].text == "stays"
+    assert vault.memory(fresh).get("stays")[0].text == "stays"
 
 
 @pytest.mark.requirement("bad-clock")

@@ -99,10 +99,10 @@ class Asking:
         return self.with_cap(worker, held, "list", ask)
 
     def get(self, worker: Worker, held: Cap, keys: tuple[Key, ...]) -> Call:
-        """Exactly these lines, or what is found for a query if there are none."""
+        """Exactly these lines, or the newest lines if there are none."""
 
         def ask(memory: Memory, call: Call) -> None:
-            hits = memory.get(ids=[line for _, line in keys]) if keys else memory.get("what was said?", k=20)
+            hits = memory.get(ids=[line for _, line in keys]) if keys else memory.get("", k=20)
             hits = [hit for hit in hits if hit.kind != Kind.DOCUMENT]
             call.shown = {(hit.namespace, hit.id): hit.text for hit in hits}
             call.twice = len(hits) - len(call.shown)
@@ -116,7 +116,7 @@ class Asking:
         def recall(memory: Memory, call: Call) -> None:
             """The documents: as a recall finds them, or by their key."""
             if self.random.random() < 0.5:
-                hits = memory.get("profile", kind="document", k=20)
+                hits = memory.get("", kind="document", k=20)
                 found = [(hit.namespace, hit.text) for hit in hits if hit.text not in self.world.history.ends]
             else:
                 listed = memory.documents(DOCUMENT).documents

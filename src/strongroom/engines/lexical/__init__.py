@@ -6,7 +6,11 @@ of answer that the question asks for.
 - `tokenizer` and `line_features` read one line, and `codec` encodes the result for storage.
 - `index` and `session_order` hold the lines of one actor's namespace.
 - `query` parses a question, and `term_weights` weighs its words and days by their rarity among the lines given.
-- `search` finds the best lines by the `signals`, with compiled code (`_kernel.c`) or the `python_reference`.
+- `search` finds the best lines by the `signals`, with compiled code (`_kernel.c`) or the `python_reference`, and says
+  how likely each line answers the question.
+- `session_spread` spreads the answer over sessions if the question asks for several things.
+- `restatements` puts a later statement before the earlier one that it replaces.
+- `standing_choice` adds `standing_lines`: instructions and preferences that fit the kind of the question.
 
 Measurements of its recall: docs/recall.md.
 """
@@ -49,14 +53,12 @@ class Lexical:
     ) -> Sequence[Ranked]:
         question = Question.of(query, now)
         window = session_spread.WINDOW if question.asks_many else restatements.WINDOW
-        judged = _best(question, indexes, max(k, window), without)
-        confidence = dict(judged)
-        found = [one for one, _ in judged]
+        found = _best(question, indexes, max(k, window), without)
         if question.asks_many:
             found = session_spread.spread(found)
         ordered, superseded = restatements.in_order(found, query)
         ranked = [
-            Ranked(one.line, one.score, confidence[one], superseded.get((one.line.namespace, one.line.id)))
+            Ranked(one.line, one.score, one.confidence, superseded.get((one.line.namespace, one.line.id)))
             for one in ordered[:k]
         ]
         return with_standing(ranked, question, indexes, without)[:k]
@@ -67,16 +69,12 @@ class Lexical:
         return explained(Question.of(query, now), indexes, lines)
 
 
-_Judged = tuple[Candidate, float]
-"""A line that was found, and its confidence."""
-
-
-def _best(question: Question, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[_Judged]:
+def _best(question: Question, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Candidate]:
     """The best `k` lines, best first."""
     found = best(question, indexes, k, without)
     if found is None:
         return []
-    lines = [(one, found.confidence(one.score)) for one in _in_order(found.lines, k)]
+    lines = _in_order(found.lines, k)
     may_be_more = found.is_pruned or (found.is_cut and not lines)
     if without and may_be_more and len(lines) < k:
         lines += _left_out(question, indexes, k - len(lines), without, lines)
@@ -101,15 +99,15 @@ def _left_out(
     indexes: Sequence[LexicalIndex],
     k: int,
     without: frozenset[LineId],
-    found: Sequence[_Judged],
-) -> list[_Judged]:
+    found: Sequence[Candidate],
+) -> list[Candidate]:
     """The best lines among the lines that the first search skipped. Used if excluded lines leave too few results.
 
     The first search skips lines with only common words, if enough lines contain a rarer word.
     """
-    without = without.union([one.line.id for one, _ in found])
+    without = without.union([one.line.id for one in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))
-    return [] if more is None else [(one, more.confidence(one.score)) for one in _in_order(more.lines, k)]
+    return [] if more is None else _in_order(more.lines, k)
 
 
 def _precedence(found: Candidate) -> tuple[float, Millis, LineId, str]:

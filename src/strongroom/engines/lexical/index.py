@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from strongroom.engines.lexical.codec import TF_BITS, unpack
 from strongroom.engines.lexical.line_features import ASSISTANT, STANDING, Days, LineFeatures, extract, speaker_words
 from strongroom.engines.lexical.session_order import SessionOrder
-from strongroom.engines.lexical.standing import fit_of
+from strongroom.engines.lexical.standing_lines import StandingLines
 from strongroom.model import Line, LineId, Millis
 
 _NUMBER_BITS = 32 - TF_BITS
@@ -61,8 +61,7 @@ class LexicalIndex:
         self._speakers: Counter[str] = Counter()
         """The words of the speakers' names, and how many lines have each word in their speaker's name."""
         self._free_lines: list[int] = []
-        self.standing: dict[int, tuple[int, frozenset[str]]] = {}
-        """Of each standing instruction or preference, the kinds of questions that it fits, and its words."""
+        self.standing = StandingLines()
 
     @property
     def line_count(self) -> int:
@@ -85,7 +84,7 @@ class LexicalIndex:
         self._order.join(number, line)
         self._count_speaker(line.author, 1)
         if reading.marks & STANDING:
-            self.standing[number] = fit_of(line.text)
+            self.standing.add(number, line)
         self.calendar.add(number, line.time, reading.days)
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
@@ -107,7 +106,7 @@ class LexicalIndex:
             self._numbers[line.id] = number
             self._order.join(number, line)
             if self.marks[number] & STANDING:
-                self.standing[number] = fit_of(line.text)
+                self.standing.add(number, line)
         for author, count in Counter([line.author for line in lines]).items():
             self._count_speaker(author, count)
         self.calendar.extend(start, lines, kept.spoken())
@@ -126,7 +125,7 @@ class LexicalIndex:
         self.reply_count -= reading.marks & ASSISTANT != 0
         self._order.leave(number, line)
         self._count_speaker(line.author, -1)
-        self.standing.pop(number, None)
+        self.standing.remove(number, line)
         self.calendar.remove(number, line.time, reading.days)
         self.lines[number] = None
         self._free_lines.append(number)
@@ -152,6 +151,11 @@ class LexicalIndex:
         if found is None:
             raise LookupError("the index refers to a line that was removed from it")
         return found
+
+    def number_of(self, line: Line) -> int | None:
+        """The number of a line. None if this index does not hold the line."""
+        number = self._numbers.get(line.id)
+        return number if number is not None and self.line(number).namespace == line.namespace else None
 
     def numbers(self, names: Set[LineId]) -> set[int]:
         """The numbers of the given lines. Ids that are not in this index are ignored."""

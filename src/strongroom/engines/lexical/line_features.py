@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from strongroom.engines.dates.day_arithmetic import day_of
 from strongroom.engines.dates.parser import dates_in_line
-from strongroom.engines.lexical.standing import is_standing
+from strongroom.engines.lexical.standing_instructions import is_standing
 from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line
 

@@ -9,7 +9,7 @@ import msgspec
 
 from strongroom.engines.dates.parser import Span, dates_in_query
 from strongroom.engines.lexical.line_features import Days
-from strongroom.engines.lexical.standing import GENERAL, kinds_of
+from strongroom.engines.lexical.question_kinds import GENERAL, kinds_of
 from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Millis
 
@@ -24,15 +24,50 @@ _TO_ASSISTANT = re.compile(
     r"|\byour (?:\w+ )?(?:suggestion|recommendation|advice|answer|reply|list|explanation)s?\b"
     r"|\b(?:previous|last|earlier|our) (?:conversation|chat|discussion)\b|\bremind me\b"
 )
-_ASKS_BACK = re.compile(
-    r"\b(?:did|was|were|had|have (?:i|we|you)|has (?:he|she|my|our)|i(?:'ve| have)|ago|yesterday|remind me (?:what|who|when|where|how|of)"
-    r"|told you|(?:i|we) (?:said|mentioned|told|talked|discussed)|earlier|previous|which of)\b"
-    r"|^\W*(?:what|when|where|who|whose|which|how (?:many|much|old|often|long))\b(?!.*\b(?:should|can|could|would|do i|might|goes?|for me)\b)"
-    r".*\b(?:i|i'm|my|me|we|our|he|she|his|her|they|their)\b"
+_RECALLING = (
+    "did",
+    "was",
+    "were",
+    "had",
+    "have (?:i|we|you)",
+    "has (?:he|she|my|our)",
+    "i(?:'ve| have)",
+    "ago",
+    "yesterday",
+    "remind me (?:what|who|when|where|how|of)",
+    "told you",
+    "(?:i|we) (?:said|mentioned|told|talked|discussed)",
+    "earlier",
+    "previous",
+    "which of",
 )
+_ASKS_FACT = r"^\W*(?:what|when|where|who|whose|which|how (?:many|much|old|often|long))\b"
+_ADVICE = r"\b(?:should|can|could|would|do i|might|goes?|for me)\b"
+_PERSON = r"\b(?:i|i'm|my|me|we|our|he|she|his|her|they|their)\b"
+_ASKS_BACK = re.compile(rf"\b(?:{'|'.join(_RECALLING)})\b|{_ASKS_FACT}(?!.*{_ADVICE}).*{_PERSON}")
+"""A question about the past, or for a fact about a person. It asks for no advice, so no instruction fits it."""
+
+_SEVERAL = (
+    "all",
+    "every",
+    "each",
+    "both",
+    "list",
+    "any other",
+    "what else",
+    "how many",
+    "kinds of",
+    "types of",
+    "sorts of",
+    "ways",
+    "things",
+    "activities",
+    "examples",
+)
+_NO_PLURALS = r"(?!is\b|was\b|does\b|has\b|this\b|'s\b)"
 _MANY = re.compile(
-    r"\b(?:all|every|each|both|list|any other|what else|how many|kinds of|types of|sorts of|ways|things|activities|examples)\b"
-    r"|\b(?:what|which) (?:\w+ )?(?!is\b|was\b|does\b|has\b|this\b|'s\b)\w{3,}s\b|\bwhat (?:have|do) (?:i|we|you)\b"
+    rf"\b(?:{'|'.join(_SEVERAL)})\b"
+    rf"|\b(?:what|which) (?:\w+ )?{_NO_PLURALS}\w{{3,}}s\b|\bwhat (?:have|do) (?:i|we|you)\b"
 )
 _WORD = re.compile(r"\w+")
 _ABOUT_RECALL = frozenset(
@@ -56,7 +91,7 @@ class Question(msgspec.Struct, frozen=True):
     asks_name: bool
     asks_latest: bool
     kinds: int
-    """The kinds of which a request is (`standing`), one bit each. 0 for a question about the past or about a person."""
+    """The kinds of a request (`question_kinds`), one bit each. 0 for a question about the past or about a person."""
     asks_many: bool
     """Whether the query asks for several things: "which countries", "all"."""
     asks_assistant: bool

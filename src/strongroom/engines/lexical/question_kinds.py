@@ -1,11 +1,15 @@
-"""Kinds of everyday questions and requests, each as a list of words: what an instruction and a question may share.
+"""The kinds of everyday questions: what an instruction and the question that it applies to have in common.
 
-The list was written by hand, for English. A word may belong to several kinds.
+"Always answer in metric units" shares no word with "how far is Graz from Vienna?", but both are about measures. A kind
+is a list of everyday words. A text is of every kind that lists one of its words, and a word may belong to several
+kinds. The lists were written by hand, for English.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from strongroom.engines.lexical.tokenizer import words
 
 KINDS: Mapping[str, str] = {
     "general": (
@@ -144,4 +148,31 @@ KINDS: Mapping[str, str] = {
         "computer internet browser website wifi app apps phone laptop password cookie cookies software update"
     ),
 }
-"""The words of each kind. The first kind, `general`, fits every request."""
+"""The words of each kind."""
+
+GENERAL = 1
+"""The bit of the first kind. An instruction of this kind, such as how to address somebody, fits every request."""
+
+
+def _kinds() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for bit, listed in enumerate(KINDS.values()):
+        for word in words(listed):
+            found[word] = found.get(word, 0) | 1 << bit
+    return found
+
+
+_KINDS_OF_WORD = _kinds()
+
+
+def kinds_of(found: Iterable[str]) -> int:
+    """The kinds to which these words belong, one bit for each kind."""
+    kinds = 0
+    for word in found:
+        kinds |= _KINDS_OF_WORD.get(word, 0)
+    return kinds
+
+
+def bits_of(kinds: int) -> list[int]:
+    """The numbers of the bits that are set, lowest first."""
+    return [bit for bit in range(kinds.bit_length()) if kinds >> bit & 1]

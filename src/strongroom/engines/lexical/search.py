@@ -46,6 +46,13 @@ class Candidate(NamedTuple):
     score: float
     held: int
     """The words of the question that the line contains: a bit for each, the rarest word first."""
+    odds: float
+    """The logarithm of the odds that the line answers the question."""
+
+    @property
+    def confidence(self) -> float:
+        """How likely the line answers the question, from 0 to 1."""
+        return 1 / (1 + math.exp(-self.odds))
 
 
 class SearchResult(NamedTuple):
@@ -55,16 +62,8 @@ class SearchResult(NamedTuple):
     """
 
     lines: list[Candidate]
-    top: float
-    """The best score of all lines, excluded ones too."""
-    certainty: float
-    """The part of confidence that is the same for all lines of an answer, as log odds."""
     is_pruned: bool
     is_cut: bool
-
-    def confidence(self, score: float) -> float:
-        """How likely a line with this score answers the question."""
-        return 1 / (1 + math.exp(-self.certainty - CONFIDENCE.lead * (score - self.top)))
 
 
 def best(
@@ -133,8 +132,15 @@ def _numbers(
 
 
 def _result(question: Question, weighing: Weighing, indexes: Sequence[LexicalIndex], found: _Found) -> SearchResult:
-    """What the ranking found, with the signals of the line itself added to each score."""
+    """The lines that the ranking found, with the signals of the line itself added to each score.
+
+    Confidence has two parts. One is the same for all lines: how much of the question the best evidence covers. The
+    other is the distance of a score from the best one. Excluded lines count in both, so that excluding a line changes
+    no confidence.
+    """
     entries, is_pruned, is_cut, cover, context = found
+    if not entries:
+        return SearchResult([], is_pruned, is_cut)
     lines: list[tuple[Line, int]] = []
     for entry in entries:
         index, number = indexes[entry[0]], entry[1]
@@ -143,21 +149,24 @@ def _result(question: Question, weighing: Weighing, indexes: Sequence[LexicalInd
             raise LookupError("the kernel refers to a line that was removed from the index")
         lines.append((line, index.lengths[number]))
     own = weighing.of_lines(lines, question)
-    top = -math.inf
-    kept = []
-    for (line, _), (_, _, score, is_out, low, high), more in zip(lines, entries, own, strict=True):
-        score += more
-        top = max(top, score)
-        if not is_out:
-            kept.append(Candidate(line, score, high << 64 | low))
-    certainty = CONFIDENCE.bias + CONFIDENCE.cover * cover + CONFIDENCE.context * context
-    return SearchResult(kept, top, certainty, is_pruned, is_cut)
+    scores = [entry[2] + more for entry, more in zip(entries, own, strict=True)]
+    evidence = CONFIDENCE.bias + CONFIDENCE.cover * cover + CONFIDENCE.context * context
+    lead, top = CONFIDENCE.lead, max(scores)
+    kept = [
+        Candidate(line, score, high << 64 | low, evidence + lead * (score - top))
+        for (line, _), score, (_, _, _, is_out, low, high) in zip(lines, scores, entries, strict=True)
+        if not is_out
+    ]
+    return SearchResult(kept, is_pruned, is_cut)
 
 
 def explained(
     question: Question, indexes: Sequence[LexicalIndex], lines: frozenset[LineId]
 ) -> Mapping[tuple[str, LineId], Mapping[str, float]]:
-    """The weighted signals of these lines, by (namespace, id) and name. In Python: this is for people who look."""
+    """The weighted signals of these lines, by (namespace, id) and name.
+
+    This runs in Python, because people ask for it rarely.
+    """
     size = Size.of(indexes)
     weighing = weighing_for(size.lines, size.replies)
     terms = Terms.of(question, indexes, size, size.limits(pruned=True, cut=True), when_term(question, indexes, size))

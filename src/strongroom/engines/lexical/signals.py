@@ -150,7 +150,7 @@ _WEIGHINGS: Sequence[Weighing] = [Weighing.of(_mixed(step / _STEPS)) for step in
 def weighing_for(lines: int, replies: int) -> Weighing:
     """The weighing for so many lines, of which an assistant wrote `replies`.
 
-    With none it is that of talk among people; from a half on, that of talk with an assistant. Between them are eight
-    steps, so that the sums of each can be kept.
+    With no replies, this is the weighing of talk among people. If half of the lines or more are replies, it is that of
+    talk with an assistant. Eight steps lie between the two, and the sums of each step are computed once.
     """
     return _WEIGHINGS[min(round(2 * _STEPS * replies / lines), _STEPS) if lines else 0]

@@ -58,9 +58,9 @@ class Bound:
 
 BOUNDS: Mapping[str, Bound] = {
     "Memory.put": Bound(files=18, calls=44, climbs=0),
-    "Memory.get": Bound(files=25, calls=56, climbs=0, outside=16),
-    "HTTP get": Bound(files=33, calls=82, climbs=0),
-    "prefetch": Bound(files=38, calls=102, climbs=0),
+    "Memory.get": Bound(files=28, calls=65, climbs=0, outside=16),
+    "HTTP get": Bound(files=36, calls=91, climbs=0),
+    "prefetch": Bound(files=42, calls=112, climbs=0),
     "sync_turn": Bound(files=34, calls=107, climbs=0),
 }
 

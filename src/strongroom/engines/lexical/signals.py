@@ -119,18 +119,20 @@ class Weighing(NamedTuple):
         return known
 
     def of_lines(self, lines: Iterable[tuple[Line, int]], question: Question) -> list[float]:
-        """For each line, given with its length, the weighted sum of the signals that need the line itself."""
-        return [self.of_line(line, length, question) for line, length in lines]
+        """For each line, given with its length, the weighted sum of the signals that need the line itself.
 
-    def of_line(self, line: Line, length: int, question: Question) -> float:
-        """The weighted sum of the signals that need the line itself: its length, its speaker and its time."""
-        substances = self.substances
-        known = substances[length] if length < _LONG else substances[-1]
-        if line.author:
-            known += self.weights.speaker * speaker(line, question)
-        if question.asks_latest:
-            known += self.weights.latest * latest(line, question)
-        return known
+        These are its length, its speaker and its time. Each speaker is compared with the question once.
+        """
+        substances, asks_latest = self.substances, question.asks_latest
+        speakers = {"": 0.0}
+        found: list[float] = []
+        for line, length in lines:
+            spoken = speakers.get(line.author)
+            if spoken is None:
+                spoken = speakers[line.author] = self.weights.speaker * speaker(line, question)
+            known = (substances[length] if length < _LONG else substances[-1]) + spoken
+            found.append(known + self.weights.latest * latest(line, question) if asks_latest else known)
+        return found
 
     def shares(self, line: Line, length: int, marks: int, question: Question) -> Mapping[str, float]:
         """The weighted signals of one line that need no other line, by name."""

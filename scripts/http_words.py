@@ -234,6 +234,7 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "session": (None, "only of this conversation"),
         **_FILTER,
         "texts": (None, "with their texts; the cap must allow `get` too, and the lines count as read"),
+        "standing": (None, "only standing instructions and preferences, as the engine recognises them"),
         "limit": (None, f"1 to {LIST_LIMIT} lines"),
         "after": (None, "the `next` of the page before"),
     },

@@ -74,6 +74,7 @@ FULL: dict[type[api.Call[Any]], dict[str, Any]] = {
         "limit": 7,
         "after": "x",
         "texts": True,
+        "standing": True,
     },
     api.TakeSnapshot: {"namespaces": ("work",)},
     api.ReadProfile: {"namespace": "work"},

@@ -186,7 +186,7 @@ def _facts(index: LexicalIndex) -> object:
             word: sorted((index.line(at >> 8).id, at & 255) for at in _listed(held))
             for word, held in index.postings.items()
         },
-        sorted(one.id for one in index.newest(10**6)),
+        sorted(one.id for one in filter(None, index.lines)),
         sorted((index.line(number).id, *days) for days, numbers in index.calendar.spoken(every) for number in numbers),
         _neighbours(index),
     )

@@ -93,7 +93,7 @@ class Get(LineFilter[Recalled], frozen=True, kw_only=True):
 
 class List(LineFilter[Listing], frozen=True, kw_only=True):
     """Read one page of lines in id order. With `texts`, the cap must also allow `get`, and the log records the lines as
-    read.
+    read. With `standing`, only standing instructions and preferences are listed, as the engine recognises them.
     """
 
     op = Op.LIST
@@ -104,6 +104,7 @@ class List(LineFilter[Listing], frozen=True, kw_only=True):
     limit: int = 100
     after: str | None = None
     texts: bool = False
+    standing: bool = False
 
 
 class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):

@@ -91,6 +91,7 @@ def page(
     namespaces: tuple[str, ...] = (),
     session: str | None = None,
     texts: bool = False,
+    standing: bool = False,
 ) -> Listing:
     """One page of a listing."""
     return run.ask(
@@ -100,6 +101,7 @@ def page(
             limit=limit,
             after=after,
             texts=texts,
+            standing=standing,
             **filters.conditions,
         )
     )

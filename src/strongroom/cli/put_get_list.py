@@ -332,6 +332,7 @@ def _about(line: Hit | LineInfo) -> str:
         "strongroom list",
         "strongroom list --namespace travel --since 2026-01-01 --all --json",
         "strongroom list --text --tag trip",
+        "strongroom list --standing --text",
     ],
 )
 @click.option(
@@ -347,6 +348,11 @@ def _about(line: Hit | LineInfo) -> str:
 @click.option(
     "--text", "texts", is_flag=True, help="Show the texts too: the lines count as read, and the log names them."
 )
+@click.option(
+    "--standing",
+    is_flag=True,
+    help='List only standing instructions and preferences, such as "always use metric units".',
+)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many lines to list at most.")
 @click.option("--all", "everything", is_flag=True, help="List all lines, however many there are.")
 @click.option("--after", metavar="NEXT", help="Continue after an earlier page: give the `next` of that page.")
@@ -358,6 +364,7 @@ def list_lines(
     session: str | None,
     filters: Filters,
     texts: bool,
+    standing: bool,
     limit: int,
     everything: bool,
     after: str | None,
@@ -369,7 +376,7 @@ def list_lines(
     found: list[LineInfo] = []
     while everything or len(found) < limit:
         room = LIST_LIMIT if everything else min(LIST_LIMIT, limit - len(found))
-        one = page(run, filters, room, after, namespaces=namespaces, session=session, texts=texts)
+        one = page(run, filters, room, after, namespaces=namespaces, session=session, texts=texts, standing=standing)
         found += one.lines
         after = one.next
         if after is None:

@@ -7,7 +7,7 @@ the lines arrived. An engine knows no store, key or cap. How to write an engine:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
@@ -55,6 +55,14 @@ class KeptIndex(Index, Protocol):
 
         If the readings cannot be used any more, raises ValueError and adds no line.
         """
+
+
+@runtime_checkable
+class Recognising(Protocol):
+    """An index that recognises standing instructions and preferences. Optional."""
+
+    def standing_lines(self) -> Iterable[Line]:
+        """The lines that are standing instructions or preferences, in any order."""
 
 
 @runtime_checkable

@@ -181,8 +181,11 @@ class Memory(DocumentMethods):
         limit: int = 100,
         after: str | None = None,
         texts: bool = False,
+        standing: bool = False,
     ) -> Listing:
         """List lines that meet every filter (the filters of `get`), in the order of their ids. Returns one page.
+
+        With `standing`, it lists only standing instructions and preferences, such as "always answer in metric units".
 
         For the next page, pass the `next` of this page as `after`. With `texts`, the page has the texts of the lines,
         and they count as read: the cap must allow `get` too. Such a page has at most 1 MiB of text, and at most as many
@@ -201,6 +204,7 @@ class Memory(DocumentMethods):
             limit=limit,
             after=after,
             texts=texts,
+            standing=standing,
         )
         return self._door.call(call)
 

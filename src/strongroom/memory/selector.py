@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -57,9 +57,16 @@ class Selector:
             until=None if call.until is None else model.millis(call.until),
         )
 
-    def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
+    def page(
+        self,
+        shelves: Sequence[CachedNamespace],
+        after: tuple[str, str],
+        limit: int,
+        among: Set[tuple[str, LineId]] | None = None,
+    ) -> list[Line]:
         """The first `limit` matching lines after the place `after`, in the order of their ids.
 
+        With `among`, only the lines whose namespace and id are in that set.
         The time depends on the length of the page, and not on the number of lines in the namespace.
         """
         with hold_still(shelves):
@@ -69,7 +76,10 @@ class Selector:
             meant = (
                 line
                 for line in ordered
-                if place_of(line) > after and (shows or line.kind != Kind.DOCUMENT) and self.means(line)
+                if place_of(line) > after
+                and (among is None or (line.namespace, line.id) in among)
+                and (shows or line.kind != Kind.DOCUMENT)
+                and self.means(line)
             )
             return list(islice(meant, limit))
 

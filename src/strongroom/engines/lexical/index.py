@@ -171,9 +171,9 @@ class LexicalIndex:
             if not self._speakers[word]:
                 del self._speakers[word]
 
-    def newest(self, k: int) -> Iterator[Line]:
-        """The newest `k` lines, and all other lines with the same time as the oldest of these."""
-        return map(self.line, self.calendar.newest(k))
+    def standing_lines(self) -> Iterator[Line]:
+        """The standing instructions and preferences."""
+        return map(self.line, self.standing)
 
     def _numbered(self, line: Line, reading: LineFeatures) -> int:
         number = self._free_lines.pop() if self._free_lines else len(self.lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 from strongroom.engines.lexical.question_kinds import bits_of, kinds_of
 from strongroom.engines.lexical.tokenizer import words
@@ -27,6 +27,9 @@ class StandingLines:
 
     def __len__(self) -> int:
         return len(self._kinds)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kinds)
 
     def add(self, number: int, line: Line) -> None:
         found = frozenset(words(line.text))

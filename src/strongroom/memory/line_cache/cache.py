@@ -15,8 +15,8 @@ from heapq import merge
 from itertools import islice
 from weakref import WeakValueDictionary
 
-from strongroom.engines import Engine, Explaining, Index, Keeping, Ranked, Sparing
-from strongroom.errors import StrongroomError
+from strongroom.engines import Engine, Explaining, Index, Keeping, Ranked, Recognising, Sparing
+from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.memory.line_cache.cache_loader import Load, Loader
 from strongroom.memory.line_cache.cached_namespace import Batch, CachedNamespace, Source, hold_still
 from strongroom.memory.line_cache.filtered_index import Condition
@@ -358,6 +358,21 @@ class LineCache(ShelfTable):
                 reverse=True,
             )
             return list(islice((line for line in every if line.id not in without), k))
+
+    def standing(self, shelves: Sequence[CachedNamespace]) -> frozenset[tuple[str, LineId]]:
+        """The standing instructions and preferences that the engine recognises, by namespace and id."""
+        if any(shelf.unread_size for shelf in shelves):
+            self._read(shelves)
+        found: set[tuple[str, LineId]] = set()
+        with hold_still(shelves):
+            for shelf in shelves:
+                shelf.make_ready()
+                if not isinstance(shelf.index, Recognising):
+                    raise InvalidRequest(
+                        "the engine of this vault recognises no standing lines", hint="the engine `lexical` does"
+                    )
+                found.update([(line.namespace, line.id) for line in shelf.index.standing_lines()])
+        return frozenset(found)
 
     def explain(
         self,

@@ -235,7 +235,10 @@ def _list(
     if call.texts and grant.max_k is not None:
         limit = min(limit, grant.max_k)
     choice = Selector.of(call, session=call.session)
-    lines = choice.page(shelves, _cursor(call.after), limit + 1)
+    if type(call.standing) is not bool:
+        raise InvalidRequest("`standing` must be true or false")
+    among = clerk.state.shelves.standing(shelves) if call.standing else None
+    lines = choice.page(shelves, _cursor(call.after), limit + 1, among)
     page = within_budget(lines[:limit], model.TEXTS_LIMIT) if call.texts else lines[:limit]
     read = [line.id for line in page] if call.texts else ()
     detail = "listed with texts" if call.texts else ""

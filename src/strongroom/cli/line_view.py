@@ -13,6 +13,8 @@ from strongroom.model import CERTAIN, Hit, LineInfo, Why, moment
 
 _BEGINNING = 60
 """How many characters of a text a table shows."""
+_LEAST = 0.005
+"""The least share of a signal that a table shows, because shares are rounded to two digits."""
 
 
 class LineOrigin(msgspec.Struct, frozen=True):
@@ -102,16 +104,19 @@ def details(line: Hit | LineInfo) -> Iterator[str]:
 
 
 def why_table(hits: Sequence[Hit]) -> list[str]:
-    """An explained recall as a table: one row for each candidate, with the beginning of its text."""
-    head = ("rank", "confidence", "score", "cut", "id", "signals", "text")
+    """An explained recall as a table: one row for each candidate, with the beginning of its text.
+
+    Signals whose share rounds to 0 are left out.
+    """
+    head = ("rank", "confidence", "score", "cut", "id", "text", "signals")
     rows = [_why_row(hit, hit.why) for hit in hits if hit.why is not None]
     return output.table([head, *rows]) if rows else []
 
 
 def _why_row(hit: Hit, why: Why) -> tuple[str, ...]:
     shares = sorted(why.signals.items(), key=lambda one: (-abs(one[1]), one[0]))
-    signals = ", ".join(f"{output.one_line(name)} {share:.2f}" for name, share in shares)
+    signals = ", ".join(f"{output.one_line(name)} {share:.2f}" for name, share in shares if abs(share) >= _LEAST)
     text = " ".join(hit.text.split())
     shown = text if len(text) <= _BEGINNING else text[: _BEGINNING - 1] + "\u2026"
     rank = str(why.rank) if why.rank else "-"
-    return rank, f"{hit.confidence:.2f}", f"{hit.score:.2f}", why.cut or "-", hit.id, signals or "-", shown
+    return rank, f"{hit.confidence:.2f}", f"{hit.score:.2f}", why.cut or "-", hit.id, shown, signals or "-"

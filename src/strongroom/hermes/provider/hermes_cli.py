@@ -303,7 +303,8 @@ def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
 
     hit = home.look.ask(_actor(home, args), get)[0]
     why = hit.why or Why({}, 0)
-    shares = ", ".join(f"{name} {share:.2f}" for name, share in sorted(why.signals.items()))
+    signals = sorted(why.signals.items(), key=lambda one: -abs(one[1]))
+    shares = ", ".join(f"{name} {share:.2f}" for name, share in signals if round(share, 2))
     return _answer(
         {
             "id": hit.id,
@@ -311,7 +312,7 @@ def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
             "rank": why.rank or "none",
             "confidence": round(hit.confidence, 2),
             "score": round(hit.score, 2),
-            "signals": shares or "none, because the engine does not tell",
+            "signals": shares or "none",
         }
     )
 

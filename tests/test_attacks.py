@@ -184,10 +184,10 @@ def test_session_cap_erases_nothing(vault: Vault, cap: Token, clock: Clock) -> N
 @pytest.mark.requirement("forget-selectors")
 def test_forgetting_the_empty_session_leaves_the_others(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)
-    memory.put("of none", namespace="work")
-    memory.put("of one", namespace="work", session="s1")
+    memory.put("line of none", namespace="work")
+    memory.put("line of one", namespace="work", session="s1")
     memory.forget(session="")
-    assert [hit.text for hit in memory.get("of")] == ["of one"]
+    assert [hit.text for hit in memory.get("line")] == ["line of one"]
 
 
 @pytest.mark.requirement("gate-same-denial")

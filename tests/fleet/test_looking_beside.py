@@ -114,7 +114,7 @@ def test_put_after_an_erasure_elsewhere_is_sealed_with_new_keys(workers: tuple[V
     other.erase(["travel"])
     line = mine.put("a new beginning").id
     assert [hit.id for hit in other.get("beginning")] == [line]
-    assert [hit.id for hit in mine.get("first line", k=20)] == [line]
+    assert [hit.id for hit in mine.get("new beginning", k=20)] == [line]
     one.close()
     assert two.audit.verify().ok
 

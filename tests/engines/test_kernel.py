@@ -42,6 +42,8 @@ def _compare(query: str, indexes: Sequence[LexicalIndex], k: int, without: froze
     ours = answer(query, *indexes, k=k, without=without)
     theirs = _in_python(query, indexes, k, without)
     assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=_ROUNDING)
+    assert [one.confidence for one in ours] == pytest.approx([one.confidence for one in theirs], abs=_ROUNDING)
+    assert [one.standing for one in ours] == [one.standing for one in theirs]
     least = ours[-1].score + _ROUNDING if ours else 0.0
     for one, other in zip(ours, theirs, strict=True):
         alike = {known[:2] for known in theirs if abs(known.score - one.score) <= _ROUNDING}
@@ -146,18 +148,19 @@ def _best(
         tuple(postings) if words is None else words,
         without,
         (0.0,) * 128,
-        signals.SUBSTANCES,
+        signals.weighing_for(10, 0).substances,
         1,
         k,
         limits or (10**6, 10**6, 128, 100),
-        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 8),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 10),
     )
     assert found is not None
     return found[0]
 
 
-def _numbers(found: Sequence[tuple[int, int, float]]) -> list[int]:
-    return sorted(number for _, number, _ in found)
+def _numbers(found: Sequence[tuple[int, int, float, int, int, int]]) -> list[int]:
+    """The lines that are wanted: excluded ones may come along, marked."""
+    return sorted(number for _, number, _, out, _, _ in found if not out)
 
 
 def test_lines_below_are_found_if_nothing_is_wrong() -> None:
@@ -307,11 +310,11 @@ def test_line_removed_meanwhile_is_still_there() -> None:
         ("word 000", "word 001"),
         frozenset(),
         (0.0,) * 128,
-        signals.SUBSTANCES,
+        signals.weighing_for(10, 0).substances,
         1,
         5,
         (10**6, 10**6, 128, 100),
-        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 8),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 10),
     )
     assert found is not None
     assert _numbers(found[0]) == [0, 1, 2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from strongroom.engines.lexical import signals, term_weights
+from strongroom.engines.lexical import search, signals, term_weights
 from strongroom.engines.lexical.line_features import (
     ASKS,
     ASSISTANT,
@@ -19,17 +19,20 @@ from strongroom.engines.lexical.line_features import (
     DATED,
     MORE_NAMES,
     ONE_NAME,
-    SPEAKS_OF_SELF,
+    STANDING,
     extract,
 )
 from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.weights import AMONG_PEOPLE, WITH_ASSISTANT
 from strongroom.model import Line
-from tests.engines.tools import NOON, answer, filled, line, texts
+from tests.engines.test_score import world
+from tests.engines.tools import ENGINE, NOON, QUERIES, answer, filled, line, texts
 
 pytestmark = [pytest.mark.requirement("recall-signals"), pytest.mark.usefixtures("way")]
 
 HOUR = timedelta(hours=1)
 AGO = NOON - timedelta(days=100)
+W = AMONG_PEOPLE
 
 
 def _pair(query: str, better: str | Line, worse: str | Line, *others: Line) -> float:
@@ -50,8 +53,8 @@ def _off(weight: float) -> Any:
 
 
 def test_question_is_no_answer() -> None:
-    assert _pair("parcel", "the parcel is at the depot", "the parcel is at the depot?") == _off(0.59)
-    assert _pair("包裹", "包裹在这里", "包裹在这里？") == _off(0.59)
+    assert _pair("parcel", "the parcel is at the depot", "the parcel is at the depot?") == _off(-W.asks)
+    assert _pair("包裹", "包裹在这里", "包裹在这里？") == _off(-W.asks)
 
 
 def test_long_text_that_ends_in_a_question_is_no_question() -> None:
@@ -62,26 +65,33 @@ def test_long_text_that_ends_in_a_question_is_no_question() -> None:
 def test_peoples_words_go_before_the_assistants() -> None:
     said = line(1, "the parcel is at the depot", author="user", time=AGO)
     replied = line(2, "the parcel is at the depot", author="Assistant", time=AGO)
-    assert _pair("parcel", said, replied) == _off(2.62)
+    assert _pair("parcel", said, replied) == _off(-WITH_ASSISTANT.assistant)
 
 
-def test_line_in_the_first_person_goes_before_one_that_is_not() -> None:
-    assert _pair("parcel", "i sent the parcel", "they sent the parcel") == _off(0.40)
-    assert _pair("包裹", "我包裹", "他包裹") == _off(0.40)
+def test_asked_what_the_assistant_said_its_words_go_before_peoples() -> None:
+    replied = line(1, "the parcel is at the depot", author="assistant", time=AGO)
+    said = line(2, "the parcel is at the depot", author="user", time=AGO)
+    ahead = WITH_ASSISTANT.asked_assistant + WITH_ASSISTANT.assistant
+    assert ahead > 0
+    for query in ("what did you suggest about the parcel", "you told me about the parcel", "your advice on the parcel"):
+        assert _pair(query, replied, said) == _off(ahead)
+    for query in ("did you know that the parcel came", "thank you, and the parcel"):
+        with pytest.raises(AssertionError):
+            _pair(query, replied, said)
 
 
 def test_asked_when_a_line_that_has_a_time_goes_first() -> None:
     better, worse = "the parcel came recently", "the parcel came quietly"
-    assert _pair("when did the parcel come", better, worse) == _off(0.57)
-    assert _pair("いつ parcel", better, worse) == _off(0.57)
+    assert _pair("when did the parcel come", better, worse) == _off(W.says_when)
+    assert _pair("いつ parcel", better, worse) == _off(W.says_when)
     with pytest.raises(AssertionError):
         _pair("did the parcel come", better, worse)
 
 
 def test_asked_how_many_a_line_that_has_a_number_goes_first() -> None:
     better, worse = "the house has seven lamps", "the house has lovely lamps"
-    assert _pair("how many lamps", better, worse) == _off(0.47)
-    assert _pair("lamps 多少", better, worse) == _off(0.47)
+    assert _pair("how many lamps", better, worse) == _off(W.says_how_many)
+    assert _pair("lamps 多少", better, worse) == _off(W.says_how_many)
     with pytest.raises(AssertionError):
         _pair("which lamps", better, worse)
 
@@ -90,9 +100,9 @@ def test_asked_who_or_where_lines_that_have_names_go_first() -> None:
     several = line(1, "the lamp from Lisbon by Bruno", time=AGO)
     one = line(2, "the lamp from Lisbon by someone", time=AGO)
     none = line(3, "the lamp from nowhere by someone", time=AGO)
-    assert _pair("where is the lamp", several, one) == _off(0.40)
-    assert _pair("who made the lamp", one, none) == _off(0.40)
-    assert _pair("lamp 谁", several, none) == _off(0.80)
+    assert _pair("where is the lamp", several, one) == _off(W.says_name)
+    assert _pair("who made the lamp", one, none) == _off(W.says_name)
+    assert _pair("lamp 谁", several, none) == _off(2 * W.says_name)
     with pytest.raises(AssertionError):
         _pair("how is the lamp", several, none)
 
@@ -108,8 +118,8 @@ def test_asked_who_or_where_lines_that_have_names_go_first() -> None:
         ("in 1999", DATED | COUNTS),
         ("昨天到", DATED),
         ("seven", COUNTS),
-        ("my boat", SPEAKS_OF_SELF),
-        ("私の", SPEAKS_OF_SELF),
+        ("always take my boat", STANDING),
+        ("私の", 0),
         ("Boat", 0),
         ("So. Then. Now.", 0),
         ("boat to Porto", ONE_NAME),
@@ -132,8 +142,9 @@ def test_line_with_more_to_say_goes_before_a_short_one(monkeypatch: pytest.Monke
     crowd = [line(number, f"{'filler ' * 40}{number}", session="s") for number in range(10, 16)]
     long = line(1, "boat oars mast sail rope hull", session="s", time=crowd[2].time - 1)
     short = line(2, "boat", session="s", time=crowd[4].time - 1)
-    assert 0 < _pair("boat", long, short, *crowd) < 0.95 * (math.log(7) - math.log(2))
-    monkeypatch.setattr(signals, "SUBSTANCES", (0.0,) * 30)
+    assert 0 < _pair("boat", long, short, *crowd) < W.substance * (math.log(7) - math.log(2))
+    flat = signals.Weighing.of(W._replace(substance=0.0))
+    monkeypatch.setattr(search, "weighing_for", lambda lines, replies: flat)
     with pytest.raises(AssertionError):  # BM25 alone prefers the shortest
         _pair("boat", long, short, *crowd)
 
@@ -142,16 +153,17 @@ def test_substance_ends_at_thirty_words() -> None:
     assert signals.substance(29) == signals.substance(30) == signals.substance(9999) == math.log(30)
     assert signals.substance(0) == 0.0
     question = Question.of("boat", NOON)
-    lengths = [signals.of_line(line(1, "boat"), length, question) for length in range(40)]
-    assert lengths == [pytest.approx(0.95 * min(math.log1p(length), math.log(30))) for length in range(40)]
+    weighing = signals.weighing_for(1, 0)
+    lengths = [weighing.of_line(line(1, "boat"), length, question) for length in range(40)]
+    assert lengths == [pytest.approx(W.substance * min(math.log1p(length), math.log(30))) for length in range(40)]
 
 
 def test_speaker_that_the_query_names_goes_first() -> None:
     """Both names are words of their lines, and of the query: what differs is that one stands as the author."""
     hers = line(1, "sold the boat", author="Ana Silva", time=AGO)
     of_her = line(2, "sold the boat ana silva", time=AGO)
-    assert _pair("what did ana sell?", hers, of_her) == _off(1.0)
-    assert _pair("what did ANA SILVA sell?", hers, of_her) == _off(1.0)
+    assert _pair("what did ana sell?", hers, of_her) == _off(W.speaker)
+    assert _pair("what did ANA SILVA sell?", hers, of_her) == _off(W.speaker)
 
 
 def test_role_is_nobodys_name() -> None:
@@ -167,7 +179,7 @@ def test_asked_for_the_last_time_the_newer_of_two_equal_lines_goes_first() -> No
     ordinary = filled([newer, older])
     scores = {found.id: found.score for found in answer("my latest doctor", ordinary)}
     month, ago = 30 * 24, 100 * 24
-    assert scores[newer.id] - scores[older.id] == _off(1 / (1 + 1 / month) - 1 / (1 + ago / month))
+    assert scores[newer.id] - scores[older.id] == _off(W.latest * (1 / (1 + 1 / month) - 1 / (1 + ago / month)))
     even = [found.score for found in answer("doctor", ordinary)]
     assert even[0] == even[1]
 
@@ -192,7 +204,7 @@ def test_answer_to_a_question_that_asked_for_it_goes_before_one_after_a_statemen
     found = {one.id: one.score for one in answer("parcel", filled([*told, *asked]))}
     # What the line before holds of all that was looked for, by BM25: one word of its two, where lines have 1.5.
     held = 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 1.5))
-    assert found[asked[1].id] - found[told[1].id] == _off(1.35 * held)
+    assert found[asked[1].id] - found[told[1].id] == _off(W.question_before * held)
 
 
 def test_question_before_that_asked_for_something_else_adds_nothing() -> None:
@@ -209,7 +221,7 @@ def test_line_whose_neighbours_hold_the_rest_goes_before_one_that_stands_alone()
     together, alone = found[beside[1].id], found[apart[3].id]
     assert together > alone
     # Of two equally rare words the neighbour holds one: half of the weight.
-    assert together - alone == _off(1.40 / 2)
+    assert together - alone == _off(W.context / 2)
 
 
 @pytest.mark.parametrize("words", [("the green parcel", "lamp mast"), ("lamp mast", "the green parcel")])
@@ -224,7 +236,7 @@ def test_line_in_a_conversation_about_it_goes_before_one_that_only_mentions_it()
     found = {one.id: one.score for one in answer("lamp parcel", filled([*beside, *about]))}
     # One of two sessions holds the parcel, three times; both are of the same length and hold the lamp.
     share = math.log(2) / (math.log(2) + math.log(1.2))
-    assert found[about[0].id] - found[beside[0].id] == _off(2.53 * share * 2.2 * 3 / (3 + 1.2))
+    assert found[about[0].id] - found[beside[0].id] == _off(W.session * share * 2.2 * 3 / (3 + 1.2))
 
 
 def test_session_is_a_name_and_not_a_place_in_time() -> None:
@@ -236,7 +248,7 @@ def test_session_is_a_name_and_not_a_place_in_time() -> None:
 
 def test_line_that_speaks_of_the_days_asked_for_goes_first() -> None:
     better, worse = "dentist on 2026-05-21", "dentist on 2026-07-21"
-    assert _pair("dentist tomorrow", better, worse) > signals.DATE
+    assert _pair("dentist tomorrow", better, worse) > W.date
     with pytest.raises(AssertionError):
         _pair("dentist", better, worse)
 
@@ -244,14 +256,14 @@ def test_line_that_speaks_of_the_days_asked_for_goes_first() -> None:
 def test_line_written_on_the_days_asked_for_goes_first() -> None:
     better = line(1, "saw the dentist", time=NOON - timedelta(days=1))
     worse = line(2, "saw the dentist", time=NOON - timedelta(hours=1))
-    assert _pair("dentist yesterday", better, worse) > term_weights.WRITTEN_THEN * signals.DATE
+    assert _pair("dentist yesterday", better, worse) > term_weights.WRITTEN_THEN * W.date
 
 
 def test_speaking_of_a_day_counts_more_than_being_written_then() -> None:
     speaks = line(1, "dentist on 2026-05-19", time=datetime(2026, 4, 1, tzinfo=UTC))
     written = line(2, "dentist on 2026-01-19", time=NOON - timedelta(days=1))
     assert 0 < term_weights.WRITTEN_THEN < 1
-    assert _pair("dentist yesterday", speaks, written) > (1 - term_weights.WRITTEN_THEN) * signals.DATE
+    assert _pair("dentist yesterday", speaks, written) > (1 - term_weights.WRITTEN_THEN) * W.date
 
 
 def test_words_about_remembering_are_not_looked_for_if_others_remain() -> None:
@@ -260,14 +272,42 @@ def test_words_about_remembering_are_not_looked_for_if_others_remain() -> None:
     assert texts("remember", index) == ["remember to mention and tell what I said"]
 
 
-def test_weights_are_the_documented_ones() -> None:
-    assert (signals.MATCH, signals.CONTEXT, signals.SESSION, signals.QUESTION_BEFORE) == (4.42, 1.40, 2.53, 1.35)
-    assert {signal.__name__: weight for signal, weight in signals.OF_MARKS} == {
-        "asks": -0.59,
-        "assistant": -2.62,
-        "of_self": 0.40,
-        "says_when": 0.57,
-        "says_how_many": 0.47,
-        "says_name": 0.40,
+# The weights.
+
+
+def test_weights_go_from_talk_among_people_to_talk_with_an_assistant_by_the_share_of_replies() -> None:
+    assert signals.weighing_for(0, 0).weights == AMONG_PEOPLE
+    assert signals.weighing_for(100, 0).weights == AMONG_PEOPLE
+    for replies in (50, 70, 100):
+        assert signals.weighing_for(100, replies).weights == pytest.approx(WITH_ASSISTANT)
+    half = signals.weighing_for(100, 25).weights
+    assert half == pytest.approx([(one + other) / 2 for one, other in zip(AMONG_PEOPLE, WITH_ASSISTANT, strict=True)])
+
+
+def test_every_signal_has_a_weight_and_a_share() -> None:
+    question = Question.of("boat", NOON)
+    own = signals.weighing_for(1, 0).shares(line(1, "boat"), 1, 0, question)
+    assert own.keys() == {
+        *(signal.__name__ for signal in signals.OF_MARKS),
+        *("substance", "speaker", "latest"),
     }
-    assert (signals.SUBSTANCE, signals.SPEAKER, signals.LATEST) == (0.95, 1.0, 1.0)
+    assert own.keys() < set(W._fields)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_shares_of_an_explanation_add_up_to_the_score(query: str) -> None:
+    indexes = world(2)
+    found = ENGINE.rank(query, indexes, 20, NOON)
+    shares = ENGINE.explain(query, indexes, NOON, frozenset(one.line.id for one in found))
+    for one in found:
+        if one.score:  # standing lines that match nothing have no score
+            own = shares[one.line.namespace, one.line.id]
+            assert own.keys() == set(W._fields)
+            assert sum(own.values()) == pytest.approx(one.score, abs=1e-9)
+
+
+def test_explanation_leaves_out_lines_that_the_indexes_do_not_hold() -> None:
+    index = filled([line(1, "the boat"), line(2, "a lamp")])
+    shares = ENGINE.explain("boat", [index], NOON, frozenset([line(1, "").id, line(9, "").id]))
+    assert shares.keys() == {("travel", line(1, "").id)}
+    assert ENGINE.explain("unheard", [index], NOON, frozenset([line(1, "").id])) == {}

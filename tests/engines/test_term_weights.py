@@ -20,8 +20,9 @@ def test_only_the_rarest_words_of_a_very_long_query_count(monkeypatch: pytest.Mo
     for number in range(20):
         index.add(line(number, "alpha beta gamma delta" if number else "alpha beta gamma delta walrus"))
     question = Question.of("alpha beta gamma delta walrus", datetime(2026, 5, 25, tzinfo=UTC))
-    found, _ = term_weights.word_terms(
+    found, unknown, _ = term_weights.word_terms(
         question, [index], term_weights.Size.of([index]), term_weights.ENOUGH, term_weights.ENOUGH
     )
     assert len(found) == 3
+    assert unknown == 0
     assert len(found[0].places[0]) == 1

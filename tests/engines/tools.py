@@ -27,6 +27,9 @@ class Answer(NamedTuple):
     namespace: str
     id: str
     score: float
+    confidence: float = 1.0
+    superseded_by: str | None = None
+    standing: bool = False
 
 
 def line(
@@ -68,7 +71,10 @@ def answer(
     without: frozenset[LineId] = frozenset(),
 ) -> list[Answer]:
     ranked = ENGINE.rank_without(query, indexes, k, now, without)
-    return [Answer(one.line.namespace, one.line.id, one.score) for one in ranked]
+    return [
+        Answer(one.line.namespace, one.line.id, one.score, one.confidence, one.superseded_by, one.standing)
+        for one in ranked
+    ]
 
 
 def texts(query: str, *indexes: LexicalIndex, k: int = 20, now: datetime = NOON) -> list[str]:
@@ -109,6 +115,9 @@ QUERIES = (
     "parseHTTPResponse",
     "",
     "nothing that is known",
+    "what have I bought on my trips",
+    "is the boat in the harbour a good present",
+    "wo war das Boot",
 )
 _PIECES = (
     "the blue boat",
@@ -127,6 +136,10 @@ _PIECES = (
     "日本へ行く",
     "🎉",
     "lantern " * 9,
+    "always call me Ana",
+    "I never eat fish",
+    "I moved to Oslo, no longer in Chengdu",
+    "das Boot ist in dem Hafen",
 )
 
 

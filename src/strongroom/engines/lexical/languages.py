@@ -56,7 +56,7 @@ _BY_SCRIPT = {name: _language(name, listed) for name, listed in OF_OTHER_SCRIPTS
 
 
 def _telling() -> Mapping[str, tuple[str, ...]]:
-    """The languages of each function word that is not one of English, too."""
+    """The languages of each function word. Words that are function words of English too are left out."""
     found: dict[str, tuple[str, ...]] = {}
     for name, language in _LATIN.items():
         for word in language.stop - STOP:
@@ -65,15 +65,14 @@ def _telling() -> Mapping[str, tuple[str, ...]]:
 
 
 _LANGUAGES_OF = _telling()
-
-
 _LETTERS = {letter: name for name, letters in _OWN_LETTERS.items() for letter in letters}
 
 
 def language_of(text: str, runs: Sequence[str]) -> Language | None:
-    """The language in Latin letters of a text, by its function words, or else by a letter that no other has.
+    """The language of a text in Latin letters, by its function words, or else by a letter that no other language has.
 
-    `runs` are the words of the text in lower case, without accents and punctuation. None if it may be English.
+    `runs` are the words of the text in lower case, without accents and punctuation. Returns None if the text may be
+    English.
     """
     return _by_words(runs) or (None if text.isascii() else _by_letters(text))
 
@@ -86,7 +85,7 @@ def _by_letters(text: str) -> Language | None:
 
 
 def _by_words(runs: Sequence[str]) -> Language | None:
-    """The language of which a text has the most function words, if it has more than of English."""
+    """The language of most function words in a text. None if the text has as many function words of English."""
     counts: dict[str, int] = {}
     for run in runs:
         for name in _LANGUAGES_OF.get(run, ()):

@@ -1,6 +1,7 @@
 """The tokenizer: splits a text into the words that are matched. The rules are the same for lines and queries.
 
-- Latin words are lowercased and stemmed, and stop words are left out.
+- Latin words are lowercased and stemmed, and stop words are left out. `languages` says which language's rules apply:
+  English by default.
 - Scripts without spaces give pairs of characters and single Han characters. So any word of two characters is found
   without a dictionary.
 - A mix of letters with digits or punctuation, such as an address or a path, is matched whole and by its parts.
@@ -39,9 +40,11 @@ _EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「
 # Without the stemmer's own cache. Safe to share between threads, because it holds the GIL while it works.
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
-
 _FEW = 6
-"""A text of which fewer than one word in so many is a function word of English may be in another language."""
+"""A text may be in another language if fewer than one in six of its words are function words of English.
+
+In English sentences it is about one in three. The test keeps English texts fast: their language is not looked for.
+"""
 
 Known = dict[str, tuple[str, ...]]
 """A cache of the words of each run of characters, used while many lines are tokenized at once.
@@ -71,11 +74,12 @@ def words(text: str, known: Known | None = None) -> list[str]:
 
 def _foreign(text: str, runs: list[str], known: Known | None) -> list[str]:
     """The words of a text that has few of English's function words, if its language or its script is known."""
+    text = unicodedata.normalize("NFKC", text).replace("’", "'")  # "n" and a tilde are one letter, as in "ñ"
     language = language_of(text, [run.strip(_EDGES).lower() for run in runs])
     if language is None and (text.isascii() or of_script(text) is None):
         return []
     found: list[str] = []
-    for run in _RUNS.finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
+    for run in _RUNS.finditer(text):
         parts = run[0].strip(_EDGES).split("'")
         if all(part.isalpha() for part in parts) and not _UNSPACED_RUN.match(parts[0]):
             for part in parts:

@@ -179,6 +179,16 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "recall-remove": ("design", "a removed line leaves no trace in an index"),
     "recall-words": ("design", "any text gives words: other scripts in pairs, identifiers whole and in parts"),
     "recall-signals": ("design", "each signal alone ranks as documented"),
+    "recall-restatements": ("design", "a statement that corrects an earlier one comes first; nothing is dropped"),
+    "recall-standing": (
+        "design",
+        "standing instructions come along where the kind of the question fits, within a budget",
+    ),
+    "recall-lists": (
+        "design",
+        "a question for several things is answered from several sessions, and no other question",
+    ),
+    "recall-languages": ("design", "a text is read by the stems and stop words of its own language"),
     "recall-time": ("design", "lines are found by the days they speak of, without any word in common"),
     "recall-matches-only": (
         "design",

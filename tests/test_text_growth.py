@@ -17,7 +17,7 @@ import pytest
 
 from strongroom import fence, routing, text
 from strongroom.engines.dates import parser
-from strongroom.engines.lexical import query, tokenizer
+from strongroom.engines.lexical import languages, query, standing_instructions, tokenizer
 from strongroom.hermes import namespace_choice, policy
 from strongroom.hermes.provider import (
     before_compression,
@@ -209,7 +209,12 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
         lambda text: parser.dates_in_query(text, DAY),
         ["since last ", "until the ", "when ", "上周"],
     ),
-    tokenizer.words: (tokenizer.words, ["a'", "aB", "A1", "文a", "x-y_"]),
+    tokenizer.words: (tokenizer.words, ["a'", "aB", "A1", "文a", "x-y_", "der ", "où ", "и ", "ñ"]),
+    languages.language_of: (lambda text: languages.language_of(text, text.split()), ["der ", "le der ", "ñ", "ı"]),
+    languages.of_script: (languages.of_script, ["и", "ω", "من"]),
+    languages.stems: (lambda text: list(languages.stems(text, None)), ["и", "ω", "من"]),
+    languages.unaccented: (languages.unaccented, ["é", "\u064b"]),
+    standing_instructions.is_standing: (standing_instructions.is_standing, ["always ", "i ", "no a ", "my a "]),
     recalled_text.sent_ids: (lambda text: recalled_text.sent_ids("", text), ["- 2026-01-01, "]),
     recalled_text.cut_sent: (
         lambda text: recalled_text.cut_sent("", text, lambda one: True),
@@ -246,6 +251,8 @@ RULE_MODULES: list[ModuleType] = [
         recall_fence,
         parser,
         tokenizer,
+        languages,
+        standing_instructions,
         query,
     ),
     recalled_text,

@@ -236,7 +236,13 @@ def test_line_in_a_conversation_about_it_goes_before_one_that_only_mentions_it()
     found = {one.id: one.score for one in answer("lamp parcel", filled([*beside, *about]))}
     # One of two sessions holds the parcel, three times; both are of the same length and hold the lamp.
     share = math.log(2) / (math.log(2) + math.log(1.2))
-    assert found[about[0].id] - found[beside[0].id] == _off(W.session * share * 2.2 * 3 / (3 + 1.2))
+    of_session = W.session * share * 2.2 * 3 / (3 + 1.2)
+    # The best line of one session holds the parcel, the best line of the other one the lamp. Lines have 1.75 words.
+    rare, common = math.log(1 + 7.5 / 1.5), math.log(1 + 6.5 / 2.5)
+    parcels = rare * 2.2 * 3 / (3 - 1 + 1 + 1.2 * (0.25 + 0.75 * 3 / 1.75))
+    lamp = common * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 1.75))
+    of_best = W.best_of_session * (parcels - lamp) / (rare + common)
+    assert found[about[0].id] - found[beside[0].id] == _off(of_session + of_best)
 
 
 def test_session_is_a_name_and_not_a_place_in_time() -> None:

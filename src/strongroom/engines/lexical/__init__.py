@@ -28,7 +28,7 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import extract
 from strongroom.engines.lexical.query import Question
 from strongroom.engines.lexical.search import Candidate, best, explained
-from strongroom.engines.lexical.standing_choice import with_standing
+from strongroom.engines.lexical.standing_choice import FIRST, with_standing
 from strongroom.engines.lexical.tokenizer import Known
 from strongroom.model import Line, LineId, Millis
 
@@ -59,7 +59,7 @@ class Lexical:
         ordered, superseded = restatements.in_order(found, query)
         ranked = [
             Ranked(one.line, one.score, one.confidence, superseded.get((one.line.namespace, one.line.id)))
-            for one in ordered[:k]
+            for one in ordered[: max(k, FIRST)]
         ]
         return with_standing(ranked, question, indexes, without)[:k]
 

@@ -119,7 +119,7 @@ def test_longer_answer_begins_with_the_shorter_one(examples: int) -> None:
         indexes = [filled(first), filled(Random(seed).sample(second, len(second)))]
         for query in QUERIES:
             whole = answer(query, *indexes, k=30)
-            for k in (1, 2, 3, 4, 5, 7, 8, 9, 12):
+            for k in (1, 3, 5, 9):
                 assert answer(query, *indexes, k=k) == whole[:k]
 
     prove()

@@ -15,10 +15,16 @@ from strongroom.engines.lexical import restatements
 from strongroom.model import Line
 from tests.engines.test_lexical_index import EXAMPLES
 from tests.engines.test_score import ASKED, world
-from tests.engines.tools import ENGINE, NOON, QUERIES, answer, filled, line, shelves
+from tests.engines.tools import ENGINE, NOON, answer, filled, line, shelves
 
 pytestmark = pytest.mark.requirement("recall-restatements")
 
+_ASKED = (
+    "where am I going this weekend?",
+    "what have I bought on my trips",
+    "is the boat in the harbour a good present",
+    "who moved to Oslo",
+)
 AGO = NOON - timedelta(days=30)
 
 

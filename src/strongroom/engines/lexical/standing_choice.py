@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -50,7 +49,7 @@ def with_standing(
         if index.is_speaker(question.names):
             return answer
     answer = [structs.replace(one, standing=True) if _fits(one.line, question, given) else one for one in answer]
-    chosen = _chosen(question, given, without, {_name(one.line) for one in answer[:FIRST]})
+    chosen = _chosen(question, given, without, [one.line for one in answer[:FIRST]])
     lifted = set(map(_name, chosen))
     answer = [one for one in answer if _name(one.line) not in lifted]
     for place, line in zip(PLACES, chosen, strict=False):
@@ -66,48 +65,36 @@ def _fits(line: Line, question: Question, indexes: Sequence[LexicalIndex]) -> bo
     """Whether a line is a standing line that has a kind or a word in common with the question."""
     for index in indexes:
         number = index.number_of(line)
-        kinds = None if number is None else index.standing.kinds_of(number)
-        if number is not None and kinds is not None:
-            if kinds & question.kinds:
-                return True
-            return any(number in index.standing.with_word(word) for word in question.words)
+        if number is not None:
+            return index.standing.is_fit(number, question.kinds, question.words)
     return False
 
 
 def _chosen(
-    question: Question, indexes: Sequence[LexicalIndex], without: frozenset[LineId], first: set[_Name]
+    question: Question, indexes: Sequence[LexicalIndex], without: frozenset[LineId], first: Sequence[Line]
 ) -> list[Line]:
     """The standing lines that fit the question best: by common words, then by kinds that few standing lines have."""
     bits = bits_of(question.kinds)
-    holding = {bit: sum([len(index.standing.of_kind(bit)) for index in indexes]) for bit in bits}
-    words = [word for word in question.words if sum([len(index.standing.with_word(word)) for index in indexes]) <= MOST]
-    worths = [(bit, 1 / holding[bit]) for bit in bits if holding[bit] and not GENERAL >> bit & 1]
+    counts = [index.standing.count(bits, question.words) for index in indexes]
+    of_kinds = [sum(column) for column in zip(*[kinds for kinds, _ in counts], strict=True)]
+    of_words = [sum(column) for column in zip(*[words for _, words in counts], strict=True)]
+    words = [word for word, count in zip(question.words, of_words, strict=True) if count <= MOST]
+    holding = dict(zip(bits, of_kinds, strict=True))
+    worths = [(bit, 1 / count) for bit, count in holding.items() if count and not GENERAL >> bit & 1]
     rarest = sorted(bits, key=holding.__getitem__)
     judged: list[tuple[_Fit, Line]] = []
     for index in indexes:
-        common = Counter([number for word in words for number in index.standing.with_word(word)])
-        numbers = set(common)
-        for bit in rarest:
-            numbers.update(_newest(index, bit, MOST - len(numbers), without, first))
-        for number in numbers:
-            line = index.line(number)
-            if line.id not in without and _name(line) not in first:
-                kinds = index.standing.kinds_of(number) or 0
+        standing = index.standing
+        common = standing.with_words(words)
+        known = {number for number in map(index.number_of, first) if number is not None}
+        newest = standing.newest(rarest, MOST - len(common), len(PLACES), without, known)
+        for number in newest.union(common) - known:
+            line, kinds = index.line(number), standing.kinds_of(number)
+            if line.id not in without:
                 value = common[number] + sum([worth for bit, worth in worths if kinds >> bit & 1])
                 judged.append(((value, line.time, line.id, line.namespace), line))
     judged.sort(key=_fit, reverse=True)
     return [line for _, line in judged[: len(PLACES)]]
-
-
-def _newest(index: LexicalIndex, bit: int, count: int, without: frozenset[LineId], first: set[_Name]) -> Iterator[int]:
-    """The numbers of the newest `count` lines of a kind, without those that are excluded or among the first."""
-    left = max(count, len(PLACES))
-    for _, name, number in reversed(index.standing.of_kind(bit)):
-        if name not in without and (index.line(number).namespace, name) not in first:
-            yield number
-            left -= 1
-            if not left:
-                return
 
 
 def _fit(one: tuple[_Fit, Line]) -> _Fit:

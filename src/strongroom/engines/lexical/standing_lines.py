@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
 
 from strongroom.engines.lexical.question_kinds import bits_of, kinds_of
 from strongroom.engines.lexical.tokenizer import words
@@ -11,8 +12,6 @@ from strongroom.model import Line, LineId, Millis
 
 _Place = tuple[Millis, LineId, int]
 """The time, the id and the number of a line."""
-
-_NO_NUMBERS: Set[int] = frozenset()
 
 
 class StandingLines:
@@ -56,14 +55,37 @@ class StandingLines:
             if not self._by_word[word]:
                 del self._by_word[word]
 
-    def kinds_of(self, number: int) -> int | None:
-        """The kinds of a line, or None if the line is not a standing line."""
-        return self._kinds.get(number)
+    def kinds_of(self, number: int) -> int:
+        """The kinds of a standing line, one bit for each kind."""
+        return self._kinds[number]
 
-    def with_word(self, word: str) -> Set[int]:
-        """The numbers of the lines that contain a word."""
-        return self._by_word.get(word, _NO_NUMBERS)
+    def is_fit(self, number: int, kinds: int, sought: Iterable[str]) -> bool:
+        """Whether a line is a standing line that has one of these kinds, or contains one of these words."""
+        own = self._kinds.get(number)
+        if own is None:
+            return False
+        return own & kinds != 0 or any(number in self._by_word.get(word, ()) for word in sought)
 
-    def of_kind(self, bit: int) -> Sequence[_Place]:
-        """The lines of a kind, oldest first."""
-        return self._by_kind.get(bit, ())
+    def count(self, bits: Iterable[int], sought: Iterable[str]) -> tuple[list[int], list[int]]:
+        """How many lines each kind has, and how many lines contain each word."""
+        return [len(self._by_kind.get(bit, ())) for bit in bits], [len(self._by_word.get(word, ())) for word in sought]
+
+    def with_words(self, sought: Iterable[str]) -> Counter[int]:
+        """The numbers of the lines with any of these words, and how many of them each line contains."""
+        return Counter([number for word in sought for number in self._by_word.get(word, ())])
+
+    def newest(self, bits: Iterable[int], most: int, least: int, without: Set[LineId], first: Set[int]) -> set[int]:
+        """The newest lines of these kinds: about `most` lines, but at least `least` of each kind.
+
+        The lines that `without` and `first` name, by id and by number, are left out.
+        """
+        found: set[int] = set()
+        for bit in bits:
+            left = max(most - len(found), least)
+            for _, name, number in reversed(self._by_kind.get(bit, ())):
+                if name not in without and number not in first:
+                    found.add(number)
+                    left -= 1
+                    if not left:
+                        break
+        return found

@@ -123,7 +123,7 @@ def test_longer_answer_begins_with_the_shorter_one(examples: int) -> None:
     @given(shelves(30), shelves(5), st.integers(0, 2**32))
     def prove(first: list[Line], second: list[Line], seed: int) -> None:
         indexes = [filled(first), filled(Random(seed).sample(second, len(second)))]
-        for query in QUERIES:
+        for query in _ASKED:
             whole = answer(query, *indexes, k=30)
             for k in (1, 3, 5, 9):
                 assert answer(query, *indexes, k=k) == whole[:k]

@@ -469,6 +469,13 @@ def test_time_without_zone_or_out_of_range_is_refused(bad: object) -> None:
     assert _reason(model.millis, bad) == "invalid_request"
 
 
+@pytest.mark.parametrize("bad", [timedelta(days=2), 3_600, 0.5])
+def test_duration_or_number_as_a_time_is_told_how_to_add_it_to_the_present(bad: object) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        model.millis(bad)  # type: ignore[arg-type]
+    assert "datetime.now(timezone.utc) + timedelta(" in refused.value.hint
+
+
 # New ids.
 
 

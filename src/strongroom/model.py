@@ -403,10 +403,15 @@ def kind(text: str) -> Kind:
 
 def millis(moment: datetime) -> Millis:
     """Convert a datetime with a time zone into milliseconds since 1970."""
+    if isinstance(moment, timedelta | int | float):
+        raise InvalidRequest(
+            "a time must be a datetime with a time zone, not a duration or a number",
+            hint="for a time from now on, use datetime.now(timezone.utc) + timedelta(...)",
+        )
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise InvalidRequest(
             "a time must be a datetime with a time zone",
-            hint="add a zone such as Z or +02:00; in Python, use datetime.now(UTC)",
+            hint="add a zone such as Z or +02:00; in Python, use datetime.now(timezone.utc)",
         )
     value = round(moment.timestamp() * 1000)
     if not 0 <= value <= _LAST_TIME:

@@ -188,6 +188,27 @@ def test_key_is_one_in_every_form_of_unicode(memory: Memory) -> None:
         write(memory, key="notes/caf\u00e9.md")
 
 
+def test_call_without_a_namespace_is_told_how_to_name_one_that_its_cap_covers(vault: Vault, memory: Memory) -> None:
+    write(memory)
+    other = vault.memory(vault.mint(actor="local/alice", ops=["get", "put"], namespaces=["travel", "work"]))
+    calls: list[Callable[[], object]] = [lambda: other.document(KEY), lambda: other.write_document(KEY, "x")]
+    for call in calls:
+        with pytest.raises(errors.InvalidRequest) as refused:
+            call()
+        assert refused.value.hint == 'name it, as in namespace="travel"; the cap covers travel, work'
+    only = vault.memory(vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"]))
+    assert only.document(KEY).text == "Train at nine"
+
+
+def test_second_document_under_a_key_is_told_to_pass_the_version(memory: Memory) -> None:
+    first = write(memory)
+    with pytest.raises(errors.VersionConflict) as refused:
+        write(memory, "Bus at ten")
+    assert "`version`" in refused.value.hint
+    assert "already" in refused.value.message
+    assert write(memory, "Bus at ten", version=first.version).text == "Bus at ten"
+
+
 @pytest.mark.requirement("documents-limits")
 def test_text_tags_meta_and_expiry_have_the_limits_of_lines_and_a_text_64_kib(memory: Memory, clock: Clock) -> None:
     past = datetime.fromtimestamp(clock() / 1000, UTC) - timedelta(seconds=1)

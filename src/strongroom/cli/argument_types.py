@@ -25,6 +25,7 @@ class MomentType(click.ParamType[datetime]):
     """
 
     name = "time"
+    forms = "an ISO date or time such as 2026-05-22 or 2026-05-22T10:30+02:00"
 
     def __init__(self, *, noon: bool = False) -> None:
         self.noon = noon
@@ -37,7 +38,7 @@ class MomentType(click.ParamType[datetime]):
             found = found or datetime.fromisoformat(value)
             return found if found.tzinfo is not None else found.astimezone()
         except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is not an ISO date or time such as 2026-05-22 or 2026-05-22T10:30+02:00", param, ctx)
+            self.fail(f"{value!r} is not {self.forms}", param, ctx)
 
 
 def _noon_of(value: str) -> datetime | None:
@@ -52,6 +53,7 @@ class ExpiryType(MomentType):
     """A moment, as an ISO date or time, or as a duration from now such as `30d`."""
 
     name = "time|duration"
+    forms = "a duration such as 2h or 30d, or an ISO date or time such as 2026-05-22 or 2026-05-22T10:30+02:00"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         seconds = _seconds(value) if isinstance(value, str) else None

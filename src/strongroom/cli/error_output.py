@@ -8,6 +8,7 @@ only with `STRONGROOM_DEBUG=1`.
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Sequence
 
@@ -39,6 +40,19 @@ MEANINGS = {
     BROKEN_PIPE: "the program reading the output closed the pipe",
 }
 """The meaning of each exit code. A script copies this table to `docs/cli.md`."""
+
+
+_SHELL_WORDS = (
+    (re.compile(r"memory\.history\(id\)"), "`strongroom history ID`"),
+    (re.compile(r"change the document with write_document"), "`strongroom document write` changes a document"),
+    (
+        re.compile(r"read the document and pass its `version`"),
+        "give the version that you read as --version, or use --overwrite",
+    ),
+    (re.compile(r"`expires`"), "--expires"),
+    (re.compile(r'namespace="([a-z0-9-]+)"'), r"--namespace \1"),
+)
+"""Words for Python callers in hints, each with the command or option that replaces it."""
 
 
 class ErrorDocument(msgspec.Struct, frozen=True):
@@ -91,7 +105,14 @@ def hint_of(error: StrongroomError) -> str:
         return "keep the files as they are and run `strongroom audit verify`, which names what is wrong"
     if isinstance(error, Denied) and not error.hint:
         return "`strongroom cap show` prints what the cap covers"
-    return error.hint
+    return _in_shell_words(error.hint)
+
+
+def _in_shell_words(hint: str) -> str:
+    """The hint with commands and options in place of Python calls and arguments."""
+    for theirs, ours in _SHELL_WORDS:
+        hint = theirs.sub(ours, hint)
+    return hint
 
 
 def _usage(error: click.ClickException) -> ErrorDocument:

@@ -132,7 +132,7 @@ def _moment(value: Any) -> datetime:
     model.millis(value)  # raises an error if the value is not a datetime with a time zone
     offset: timedelta | None = value.utcoffset()
     if offset is None:
-        raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
+        raise InvalidRequest("a time must be a datetime with a time zone", hint="use datetime.now(timezone.utc)")
     minutes = max(offset // _MINUTE, 1 - 24 * 60)
     since: timedelta = value - _EPOCH
     return (_EPOCH + since).astimezone(timezone(minutes * _MINUTE))

@@ -21,7 +21,7 @@ from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
 from strongroom.memory.ops.forget import scrub
-from strongroom.memory.ops.put import keys_for
+from strongroom.memory.ops.put import keys_for, only_namespace
 from strongroom.memory.stored_documents import (
     DocumentSlot,
     FoundDocument,
@@ -39,7 +39,6 @@ from strongroom.model import (
     Forgotten,
     Line,
     Millis,
-    Namespace,
     Op,
     Provenance,
 )
@@ -133,6 +132,11 @@ def _write(
         return _document(slot, version)
     if call.unused and found.object_version:
         raise VersionConflict("there is or was a document under this key", hint="read it, or choose another key")
+    if model.plain(call.version) == "" and found.present(_now(clerk)) is not None:
+        raise VersionConflict(
+            "there is a document with this key already",
+            hint="to write a new version of it, read the document and pass its `version`",
+        )
     _check_version(found, call.version, clerk)
     document = with_version(found, version, _now(clerk))
     done = yield from _commit(clerk, grant, caller, [(slot, found, document)], since, "wrote a document")
@@ -151,7 +155,7 @@ def _version(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Wr
             "the document would expire before it is stored", hint="give a later `expires`, or leave it out"
         )
     return DocumentVersion(
-        version=clerk.new_id(clerk.state.slots.shelf(grant.actor, _one(grant)), now),
+        version=clerk.new_id(clerk.state.slots.shelf(grant.actor, only_namespace(grant)), now),
         text=text,
         provenance=Provenance(grant.links, grant.holder, caller.source, now),
         tags=model.clean_tags(call.tags),
@@ -273,7 +277,7 @@ def _commit(
     """Commit changes of documents. Returns False if another process changed one of them meanwhile."""
     state = clerk.state
     try:
-        keys, effects = keys_for(state, grant, {_one(grant)})
+        keys, effects = keys_for(state, grant, {only_namespace(grant)})
         effects += [write_effect(state, keys, *write) for write in writes]
         ids = [document.present.version for _, _, document in writes if document.present is not None]
         ids = ids or [held.document.present.version for _, held, _ in writes if held.document.present is not None]
@@ -365,15 +369,8 @@ def _ask(op: Op, namespace: str | None) -> Ask:
     return Ask.of(op, None if namespace is None else [namespace])
 
 
-def _one(grant: Grant) -> Namespace:
-    if len(grant.namespaces) != 1:
-        covered = ", ".join(sorted(grant.allowed)) or "none"
-        raise InvalidRequest("the call must name one namespace", hint=f"the cap covers {covered}")
-    return next(iter(grant.namespaces))
-
-
 def _slot(clerk: DecisionRecorder, grant: Grant, key: str) -> DocumentSlot:
-    return DocumentSlot.of(clerk.state, grant.actor, _one(grant), model.document_key(key))
+    return DocumentSlot.of(clerk.state, grant.actor, only_namespace(grant), model.document_key(key))
 
 
 def _check_session(grant: Grant) -> None:

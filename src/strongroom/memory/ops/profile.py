@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from strongroom import api, model
 from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
-from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
+from strongroom.errors import LineTooLarge, StoreUnavailable, VersionConflict
 from strongroom.gate import Ask, Grant
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation
-from strongroom.memory.ops.put import keys_for
+from strongroom.memory.ops.put import keys_for, only_namespace
 from strongroom.memory.replica import Replica
 from strongroom.memory.stored_lines import open_object
 from strongroom.model import Namespace, Op, Profile, Snapshot
@@ -54,7 +54,7 @@ def profile(clerk: DecisionRecorder, caller: Caller, call: api.ReadProfile) -> O
 
 
 def _profile(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[Profile]:
-    found, _ = _read_profile(clerk.state, grant, _one(grant))
+    found, _ = _read_profile(clerk.state, grant, only_namespace(grant))
     yield from clerk.commit(grant, count=1, caller=caller)
     return found
 
@@ -73,7 +73,7 @@ def _write(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteProfile, since: Mapping[str, Version]
 ) -> Operation[Profile | None]:
     """Write a profile. Returns None if another process changed something meanwhile, so that it must be tried again."""
-    state, name = clerk.state, _one(grant)
+    state, name = clerk.state, only_namespace(grant)
     clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
     _check_total(state, grant, name, clean)
     current, stored = _read_profile(state, grant, name)
@@ -100,13 +100,6 @@ def _write(
 
 def _ask(namespace: str | None) -> Ask:
     return Ask.of(Op.PROFILE, None if namespace is None else [namespace])
-
-
-def _one(grant: Grant) -> Namespace:
-    if len(grant.namespaces) != 1:
-        covered = ", ".join(sorted(grant.allowed)) or "none"
-        raise InvalidRequest("the call must name one namespace", hint=f"the cap covers {covered}")
-    return next(iter(grant.namespaces))
 
 
 def _slot(state: Replica, grant: Grant, namespace: Namespace) -> str:

@@ -157,6 +157,17 @@ def draft_line(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: 
     return Draft(line, line_name(shelf, line_id), own_id=new.id is not None, own_time=new.time is not None)
 
 
+def only_namespace(grant: Grant) -> Namespace:
+    """The namespace of a call that is for one namespace. It may be left out if the cap covers only one."""
+    if len(grant.namespaces) != 1:
+        covered = sorted(grant.allowed)
+        example = f'name it, as in namespace="{covered[0]}"; ' if covered else ""
+        raise InvalidRequest(
+            "the call must name one namespace", hint=f"{example}the cap covers {', '.join(covered) or 'none'}"
+        )
+    return next(iter(grant.namespaces))
+
+
 def _check_details(state: Replica, details: LineDetails, now: Millis) -> None:
     if state.records.format < DETAILED:
         raise FormatTooOld(

@@ -97,6 +97,12 @@ An error is told as `strongroom: error: ...` and often `strongroom: hint: ...`; 
 ## Exit codes
 """
 
+MISSING = """\
+A command that shows or changes one named line or document ends with 4 if it is missing: `get --id`, `history`,
+`replace`, `document read`, `document history` and `document rename`. Searches and listings without a result end with
+0. `forget` and `document delete` end with 0 too, because afterwards the line or document is gone, as it should be.
+"""
+
 
 def page() -> str:
     """The page as it should be."""
@@ -110,6 +116,8 @@ def exit_codes() -> Iterator[str]:
     yield "| exit code | means |"
     yield "|---|---|"
     yield from (f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
+    yield ""
+    yield MISSING
 
 
 def leaves() -> Iterator[tuple[str, VerbCommand]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.cli.conftest import Cli
@@ -41,6 +43,25 @@ def test_document_is_written_read_renamed_and_deleted(cli: Cli) -> None:
     assert cli("document", "delete", "archive/trip.md", *AT, "--yes").out.strip() == "deleted"
     assert "nothing was deleted" in cli("document", "delete", "archive/trip.md", *AT, "--yes").out
     assert cli("document", "list", "--json").json["documents"] == []
+
+
+def test_document_has_meta_and_an_expiry_as_a_duration(cli: Cli) -> None:
+    cli("init")
+    assert cli("document", "write", KEY, "x", *AT, "--meta", "n=1", "--meta", "n=2").code == 2
+    details = ("--meta", "city=Chengdu", "--meta", "nights=4", "--expires", "30d")
+    held = cli("document", "write", KEY, "Train at nine", *AT, *details, "--json").json
+    assert held["meta"] == {"city": "Chengdu", "nights": 4}
+    ends, now = datetime.fromisoformat(held["expires"]), datetime.now(UTC)
+    assert timedelta(days=29) < ends - now <= timedelta(days=30)
+
+
+def test_renaming_of_a_document_is_told_from_a_deletion_in_the_log(cli: Cli) -> None:
+    cli("init")
+    cli("document", "write", KEY, "Train at nine", *AT)
+    moved = cli("document", "rename", KEY, "archive/trip.md", *AT, "--json").json
+    assert f"{moved['version']} (renamed a document)" in cli("audit", "show", "--op", "forget").out
+    cli("document", "delete", "archive/trip.md", *AT, "--yes")
+    assert "(deleted a document)" in cli("audit", "show", "--op", "forget").out
 
 
 def test_document_from_stdin_is_written_as_it_is(cli: Cli) -> None:
@@ -83,3 +104,13 @@ def test_document_is_exported_and_imported_and_a_clash_is_named(cli: Cli) -> Non
     done = cli("import", "a.jsonl", *there, "--json")
     assert (done.code, done.json["documents_forgotten"]) == (0, 1)
     assert cli("document", "read", KEY, *AT, *there).code == 4
+
+
+def test_missing_line_or_document_ends_with_4_unless_it_was_to_be_searched_for_or_removed(cli: Cli) -> None:
+    cli("init")
+    line = "01JABCDEFGHJKMNPQRSTVWXYZ0"
+    named = (["get", "--id", line], ["history", line], ["replace", line, "x"], ["document", "rename", KEY, "b", *AT])
+    assert [cli(*verb).code for verb in named] == [4] * 4
+    removed = (["forget", line, "--yes"], ["document", "delete", KEY, *AT, "--yes"])
+    searched = (["get", "trip"], ["list"], ["document", "list", "notes/"])
+    assert [cli(*verb).code for verb in (*removed, *searched)] == [0] * 5

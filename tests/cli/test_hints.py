@@ -174,6 +174,50 @@ def test_question_that_is_too_large_is_to_be_shorter(cli: Cli, vault: None) -> N
     assert "shorter" in hint(cli, "get", "x" * 40_000, code=2)
 
 
+def test_expiry_that_cannot_be_read_is_told_of_durations_and_one_that_is_past_of_the_option(
+    cli: Cli, vault: None
+) -> None:
+    verbs = (["put", "x", "-n", "travel"], ["document", "write", "a.md", "x", "-n", "travel"])
+    for verb in verbs:
+        done = cli(*verb, "--expires", "soon", "--json")
+        assert (done.code, done.reason) == (2, "usage")
+        assert "30d" in done.error["message"]
+        assert "--expires" in hint(cli, *verb, "--expires", "2020-01-01", code=2)
+
+
+def test_line_that_was_replaced_is_told_the_command_that_shows_its_versions(cli: Cli, vault: None) -> None:
+    cli("put", "My seat is 12A", "-n", "travel", "--id", ID)
+    cli("replace", ID, "My seat is 14C")
+    said = hint(cli, "replace", ID, "My seat is 15D", code=5)
+    assert "`strongroom history ID`" in said
+    assert "memory." not in said
+
+
+def test_document_without_namespace_is_told_the_option_and_the_names_of_its_cap_only(
+    cli: Cli, vault: None, caps: Caps
+) -> None:
+    assert "--namespace family; the cap covers family, personal" in hint(cli, "document", "read", "a.md", code=2)
+    with opened() as owned:
+        cap = owned.mint(actor="local/owner", ops=["get"], namespaces=["travel", "work"], ttl=3600)
+    said = hint(cli, "document", "read", "a.md", "--cap-file", str(caps("two.cap", cap)), code=2)
+    assert "--namespace travel; the cap covers travel, work" in said
+    assert "family" not in said
+
+
+def test_document_that_is_there_already_is_told_the_options_that_replace_it(cli: Cli, vault: None) -> None:
+    write = ("document", "write", "a.md", "x", "-n", "travel")
+    cli(*write)
+    said = hint(cli, *write, code=5)
+    assert "--version" in said
+    assert "--overwrite" in said
+
+
+def test_listing_without_documents_says_so_only_where_nothing_narrows_it(cli: Cli, vault: None) -> None:
+    assert "there are no documents" in cli("document", "list").err
+    cli("document", "write", "a.md", "x", "-n", "travel")
+    assert "there is no such document" in cli("document", "list", "b").err
+
+
 def test_too_few_digits_of_a_link_are_told_in_words_of_the_shell(cli: Cli, vault: None) -> None:
     for link in ("abc", "ABCDEF0123", "z" * 64, "0" * 65):
         done = cli("cap", "revoke", link, "--json")

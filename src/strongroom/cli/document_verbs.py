@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import click
 
 from strongroom.cli import output
 from strongroom.cli.app import Group
-from strongroom.cli.argument_types import MOMENT, NAMESPACE
+from strongroom.cli.argument_types import EXPIRY, META, NAMESPACE
+from strongroom.cli.line_filters import meta_of
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.model import Document, DocumentInfo, document_key
 
@@ -28,6 +30,7 @@ _namespace = click.option(
     examples=[
         'strongroom document write notes/trip.md "Train at nine" --namespace travel',
         "echo 'Bus at ten' | strongroom document write notes/trip.md --namespace travel --overwrite",
+        'strongroom document write lists/packing.md "Charger" --namespace travel --meta city=Chengdu --expires 30d',
     ],
 )
 @click.argument("name", metavar="KEY")
@@ -37,7 +40,10 @@ _namespace = click.option(
 @click.option("--version", metavar="VERSION", help="Write only if the document is still at this version.")
 @click.option("--overwrite", is_flag=True, help="Replace the document, whatever its present version is.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag for the document; may be repeated.")
-@click.option("--expires", type=MOMENT, help="When the document expires.")
+@click.option(
+    "--meta", type=META, multiple=True, help="A member of the document's meta, as for `put`; may be repeated."
+)
+@click.option("--expires", type=EXPIRY, help="When the document expires: a time, or a duration from now such as 30d.")
 @memory_options
 @pass_run
 def write(
@@ -49,6 +55,7 @@ def write(
     version: str | None,
     overwrite: bool,
     tags: tuple[str, ...],
+    meta: tuple[tuple[str, Any], ...],
     expires: datetime | None,
 ) -> None:
     """Write TEXT, or the text on stdin, as the document at KEY.
@@ -60,10 +67,13 @@ def write(
         raise click.UsageError("give either a text or a file")
     if version is not None and overwrite:
         raise click.UsageError("give either --version or --overwrite")
+    members = meta_of(meta)
     new = " ".join(text) if text else run.text_of("-" if file is None else file, "text").removesuffix("\n")
     before = _version(run, name, namespace) if overwrite else version or ""
     written = run.ask(
-        lambda memory: memory.write_document(name, new, namespace=namespace, version=before, tags=tags, expires=expires)
+        lambda memory: memory.write_document(
+            name, new, namespace=namespace, version=before, tags=tags, meta=members, expires=expires
+        )
     )
     run.answer(written, f"{_name(written)} is written, version {written.version}")
 
@@ -150,7 +160,7 @@ def list_documents(run: Run, prefix: str, namespaces: tuple[str, ...], limit: in
     if found.next is not None:
         run.note(f"there are more: --after {found.next}")
     elif not found.documents:
-        run.note("there is no such document")
+        run.note("there is no such document" if prefix or namespaces or after else "there are no documents")
 
 
 @document.command(

@@ -186,4 +186,5 @@ def _what(one: SeenEntry) -> str:
     if not one.lines:
         return one.detail or (str(one.count) if one.count else "")
     rest = len(one.lines) - _NAMED
-    return " ".join(one.lines[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    more = f" and {rest} more" if rest > 0 else ""
+    return " ".join(one.lines[:_NAMED]) + more + (f" ({one.detail})" if one.detail else "")

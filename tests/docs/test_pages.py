@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from strongroom import Memory
+from strongroom.model import Kind
 from tests.docs.pages import DOCS, PYTHON, ROOT, anchors, blocks, name, pages, prose, rows, section
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -114,3 +117,19 @@ def test_readme_gives_the_figures_of_the_recall_page() -> None:
     ]
     assert len(shown) >= 10
     assert not [figure for figure in shown if figure not in told]
+
+
+@pytest.mark.requirement("project-docs")
+def test_guide_lists_calls_that_exist_with_arguments_that_they_have() -> None:
+    listed = list(rows(section(DOCS / "guide.md", "## The calls")))
+    assert len(listed) >= 14
+    for call, arguments, _ in listed:
+        taken = signature(getattr(Memory, call.strip("`"))).parameters
+        named = {word for word in re.findall(r"`(\w+)`", arguments) if word != "NewLine"}
+        assert named <= set(taken), f"{call} takes no {named - set(taken)}"
+
+
+@pytest.mark.requirement("project-docs")
+def test_guide_lists_every_kind_that_a_new_line_may_have() -> None:
+    told = (DOCS / "guide.md").read_text().split("A line has a `kind`:")[1].split(".")[0]
+    assert set(re.findall(r"`(\w+)`", told)) == {kind.value for kind in Kind if kind != Kind.DOCUMENT}

@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 
 from bench import (
+    calibration,
     caps,
     fair,
     following,
@@ -28,15 +29,18 @@ from bench import (
     put,
     ram,
     recall,
+    recall_forms,
     s3,
     scores,
     sealing,
     served,
+    silence,
 )
+from bench.calibration import Bin
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
-BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
+BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score | Bin]]] = {
     "gate": gate.rows,
     "cap": caps.rows,
     "seal": sealing.rows,
@@ -54,9 +58,19 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "first.100k": fresh.of(100_000, 3),
     "recall.locomo": recall.locomo,
     "recall.longmemeval": recall.longmemeval,
+    "recall.longmemeval_fit": recall.longmemeval_fit,
+    "recall.friends": recall.friends,
+    "recall.beam": recall.beam,
     "recall.cjk": recall.cjk,
     "recall.identifiers": recall.identifiers,
     "recall.time": recall.time,
+    "recall.changed": recall_forms.changed,
+    "recall.changed_b": recall_forms.changed_b,
+    "recall.standing": recall_forms.standing,
+    "recall.standing_b": recall_forms.standing_b,
+    "recall.languages": recall_forms.languages,
+    "recall.silence": silence.rows,
+    "recall.calibration": calibration.rows,
     "lives": lives.rows,
     "ram": ram.rows,
     "follow": following.rows,
@@ -106,18 +120,22 @@ def main() -> None:
         Path(options.json).write_text(json.dumps(list(map(_as_json, rows)), indent=1))
 
 
-def _show(rows: Sequence[Row | Score], *, misses: bool) -> None:
+def _show(rows: Sequence[Row | Score | Bin], *, misses: bool) -> None:
     costs = [row for row in rows if isinstance(row, Row)]
     found = [row for row in rows if isinstance(row, Score)]
     parts = [table(costs)] if costs else []
     for title, detail in (("recall, in percent", False), ("recall by kind of question, in percent", True)):
         if some := [score for score in found if score.detail == detail]:
             parts.append(f"{title}\n{scores.table(some)}")
+    if judged := [row for row in rows if isinstance(row, Bin)]:
+        parts.append(f"confidence, and the share of the lines that answer\n{calibration.table(judged)}")
     parts += [scores.missed(score) for score in found if misses and score.misses]
     print("\n\n".join(parts))
 
 
-def _as_json(row: Row | Score) -> dict[str, object]:
+def _as_json(row: Row | Score | Bin) -> dict[str, object]:
+    if isinstance(row, Bin):
+        return asdict(row)
     return asdict(row) | ({"ratio": row.ratio} if isinstance(row, Row) else {"reached": row.reached})
 
 
@@ -131,7 +149,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measured(name: str, options: argparse.Namespace) -> list[Row | Score]:
+def _measured(name: str, options: argparse.Namespace) -> list[Row | Score | Bin]:
     print(f"bench: {name}", file=sys.stderr)
     options.dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
@@ -143,7 +161,7 @@ def _meant(benchmark: str, chosen: str) -> bool:
     return f"{benchmark}.".startswith(f"{chosen}.") or f"{chosen}.".startswith(f"{benchmark}.")
 
 
-def _named(row: Row | Score, chosen: Sequence[str]) -> bool:
+def _named(row: Row | Score | Bin, chosen: Sequence[str]) -> bool:
     return any(f"{row.name}.".startswith(f"{one}.") for one in chosen)
 
 

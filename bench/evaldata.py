@@ -1,13 +1,13 @@
-"""Loads what recall is measured on: two public data sets, which stay outside the repository, and our own small sets.
+"""Loads what recall is measured on: LoCoMo, LongMemEval, and those of our own sets that share one form.
 
-LoCoMo and LongMemEval are read from `EVAL_DIR`, or from the folder beside the repository where they usually lie; they
-are for measuring only. Our own sets are in bench/sets. Everything becomes pools: lines, and questions about them.
+Public sets stay outside the repository. They are read from `EVAL_DIR`, or from the folder beside the repository where
+they usually lie. Our own sets are in bench/sets. Everything becomes pools: lines, and questions about them.
+`packed_sets` and `formed_sets` load the other public sets and the own sets with a form of their own.
 """
 
 from __future__ import annotations
 
 import gzip
-import lzma
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,17 @@ _ORIGIN = Provenance((), "", "bench", Millis(0))
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: the lines that answer it, the sessions they are in, and what sort of question it is."""
+    """One question: the lines that answer it, the sessions they are in, and what sort of question it is.
+
+    `unwanted` are lines that should not be above its gold, or not be shown at all if it has none.
+    """
 
     text: str
     now: datetime
     gold: frozenset[LineId]
     sessions: frozenset[str] = frozenset()
     kind: str = ""
+    unwanted: frozenset[LineId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,17 @@ def new_line(number: int, time: datetime, session: str, author: str, text: str, 
     return Line(line, stamp, Kind.TURN, Namespace("personal"), session, author, text, _ORIGIN)
 
 
-def _found(name: str) -> Path:
-    directory = Path(os.environ.get("EVAL_DIR") or _USUAL)
-    if not (directory / name).is_file():
-        raise NoData(f"{name} is not in {directory}; set EVAL_DIR to the folder that holds it")
-    return directory / name
+def data_directory() -> Path:
+    """Where the public sets are."""
+    return Path(os.environ.get("EVAL_DIR") or _USUAL)
+
+
+def data_file(name: str) -> Path:
+    """The file of a public set, or NoData."""
+    file = data_directory() / name
+    if not file.is_file():
+        raise NoData(f"{name} is not in {file.parent}; set EVAL_DIR to the folder that holds it")
+    return file
 
 
 class _Turn(msgspec.Struct):
@@ -87,7 +97,7 @@ class _Conversation(msgspec.Struct):
 
 def locomo() -> Iterator[Pool]:
     """A pool for each conversation. Evidence that names no turn is left out, and so is a question left with none."""
-    for one in msgspec.json.decode(_found(_LOCOMO).read_bytes(), type=list[_Conversation]):
+    for one in msgspec.json.decode(data_file(_LOCOMO).read_bytes(), type=list[_Conversation]):
         places: dict[str, LineId] = {}
         lines: list[Line] = []
         for number, start, turns in _sessions(one.conversation):
@@ -136,7 +146,7 @@ class _Haystack(msgspec.Struct):
 
 def longmemeval() -> Iterator[Pool]:
     """A pool for each question but those that have no answer."""
-    with gzip.open(_found(_LONGMEMEVAL)) as file:
+    with gzip.open(data_file(_LONGMEMEVAL)) as file:
         asked = msgspec.json.decode(file.read(), type=list[_Haystack])
     for one in asked:
         if not one.question_id.endswith(_ABSTENTION):
@@ -161,65 +171,6 @@ def _haystack(one: _Haystack) -> Pool:
 
 def _dated(text: str) -> datetime:
     return datetime.strptime(text, "%Y/%m/%d (%a) %H:%M").replace(tzinfo=UTC)
-
-
-class _PackedQuestion(msgspec.Struct):
-    question: str
-    now: float | str
-    gold: list[tuple[int, int]]
-    kind: str
-
-
-class _PackedPool(msgspec.Struct):
-    sessions: list[tuple[str, int, float | str]]
-    questions: list[_PackedQuestion]
-
-
-class _Packed(msgspec.Struct):
-    turns: list[list[tuple[str, str, float]]]
-    pools: list[_PackedPool]
-
-
-def longmemeval_fit() -> Iterator[Pool]:
-    """More of LongMemEval, for fitting weights."""
-    return _packed("longmemeval_fit.json.xz")
-
-
-def friendsqa() -> Iterator[Pool]:
-    """Dialogues of several people: a pool for each episode."""
-    return _packed("friendsqa_dev.json.xz")
-
-
-def beam() -> Iterator[Pool]:
-    """Long chats with an assistant. Questions without an answer are left out."""
-    return _packed("beam_100k.json.xz")
-
-
-def _packed(name: str) -> Iterator[Pool]:
-    with lzma.open(_found(name)) as file:
-        read = msgspec.json.decode(file.read(), type=_Packed)
-    for pool in read.pools:
-        lines: list[Line] = []
-        places: dict[tuple[int, int], LineId] = {}
-        for number, (session, turns, began) in enumerate(pool.sessions):
-            start = _moment(began)
-            for at, (text, author, seconds) in enumerate(read.turns[turns]):
-                if text.strip():
-                    lines.append(new_line(len(lines), start + timedelta(seconds=seconds), session, author, text))
-                    places[number, at] = lines[-1].id
-        asked = (
-            Question(
-                one.question, _moment(one.now), frozenset(places[at] for at in one.gold if at in places), kind=one.kind
-            )
-            for one in pool.questions
-        )
-        yield Pool(lines, [question for question in asked if question.gold])
-
-
-def _moment(stamp: float | str) -> datetime:
-    if isinstance(stamp, str):
-        return datetime.fromisoformat(stamp).replace(tzinfo=UTC)
-    return datetime.fromtimestamp(stamp, UTC)
 
 
 class _OwnLine(msgspec.Struct):

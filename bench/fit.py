@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from bench import evaldata
+from bench import evaldata, packed_sets
 from bench.evaldata import NoData, Pool
 from bench.fit_features import SIGNALS, Found, Numbers, found_in
 from strongroom.engines.lexical import weights as known
@@ -127,7 +127,7 @@ def _all(pools: Sequence[Sequence[Found]]) -> list[Found]:
 
 def _both() -> Iterator[Pool]:
     yield from evaldata.longmemeval()
-    yield from evaldata.longmemeval_fit()
+    yield from packed_sets.longmemeval_fit()
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -135,9 +135,9 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write the weights into the engine")
     write = parser.parse_args(args).write
     try:
-        people, others_of_people = _of(evaldata.friendsqa)
+        people, others_of_people = _of(packed_sets.friendsqa)
         assisted, others_of_assisted = _of(_both)
-        checks = {"LoCoMo, first half": _of(evaldata.locomo)[0], "BEAM 100K": _of(evaldata.beam)[0]}
+        checks = {"LoCoMo, first half": _of(evaldata.locomo)[0], "BEAM 100K": _of(packed_sets.beam)[0]}
     except NoData as missing:
         sys.exit(f"fit: {missing}")
     among, with_one = fit(_all(people), AMONG_PEOPLE), fit(_all(assisted), WITH_ASSISTANT)

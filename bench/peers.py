@@ -1,15 +1,20 @@
-"""What recall is measured against: SQLite's own full text search, as somebody would set it up with care.
+"""What recall is measured against: two searches by words, as somebody would set them up with care.
 
-FTS5 with the porter stemmer; the query's stop words are left out and any of the other words may match; by rank.
+SQLite's FTS5 with the porter stemmer; the query's stop words are left out and any of the other words may match; by
+rank. And BM25 with stop words left out everywhere and the English Snowball stemmer.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from pathlib import Path
 
 import apsw
+import Stemmer
 
 BESIDE = "SQLite FTS5: porter, stop words out, any word"
 _TABLE = "CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'porter unicode61')"
@@ -23,6 +28,9 @@ _STOP_WORDS = """
     when where which while who whom whose why will with won would wouldn you your yours yourself yourselves
 """
 _STOPPED = frozenset(_STOP_WORDS.split())
+_WORD = re.compile(r"\w+")
+_SATURATION, _LENGTH_SHARE = 1.2, 0.75
+"""BM25's k1 and b."""
 
 
 class FullText:
@@ -42,10 +50,14 @@ class FullText:
 
     def search(self, query: str, k: int) -> list[int]:
         """The numbers of the best texts, best first."""
+        return [number for number, _ in self.score(query, k)]
+
+    def score(self, query: str, k: int) -> list[tuple[int, float]]:
+        """The same, each with its score: higher is better."""
         found = self._connection.execute(
-            "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (any_word(query), k)
+            "SELECT rowid, -rank FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (any_word(query), k)
         )
-        return [int(str(number)) for (number,) in found]
+        return [(int(str(number)), float(str(score))) for number, score in found]
 
     def read(self, query: str, k: int) -> list[str]:
         """The best texts themselves, best first."""
@@ -60,6 +72,41 @@ class FullText:
 
 def any_word(query: str) -> str:
     """A question as an FTS5 query: each word quoted, stop words out unless there is nothing else."""
-    words = re.findall(r"\w+", query.lower())
+    words = _WORD.findall(query.lower())
     telling = [word for word in words if word not in _STOPPED]
     return " OR ".join(f'"{word}"' for word in telling or words) or '""'
+
+
+class Okapi:
+    """Texts by number, ranked by BM25 without stop words. Of equal texts the first comes first."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._stem = Stemmer.Stemmer("english").stemWord
+        self._stems: dict[str, str] = {}
+        self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._lengths: list[int] = []
+        for number, text in enumerate(texts):
+            counted = Counter(self._words(text))
+            self._lengths.append(counted.total())
+            for word, count in counted.items():
+                self._counts[word][number] = count
+
+    def score(self, query: str, k: int) -> list[tuple[int, float]]:
+        """The numbers of the best texts and their scores, best first."""
+        scores: defaultdict[int, float] = defaultdict(float)
+        usual = sum(self._lengths) / max(1, len(self._lengths)) or 1
+        for word in set(self._words(query)):
+            held = self._counts.get(word, {})
+            rarity = math.log(1 + (len(self._lengths) - len(held) + 0.5) / (len(held) + 0.5))
+            for number, count in held.items():
+                length = 1 - _LENGTH_SHARE + _LENGTH_SHARE * self._lengths[number] / usual
+                scores[number] += rarity * count * (_SATURATION + 1) / (count + _SATURATION * length)
+        return nsmallest(k, scores.items(), key=lambda found: (-found[1], found[0]))
+
+    def _words(self, text: str) -> Iterator[str]:
+        for word in _WORD.findall(text.lower()):
+            if word not in _STOPPED:
+                stem = self._stems.get(word)
+                if stem is None:
+                    stem = self._stems[word] = self._stem(word)
+                yield stem

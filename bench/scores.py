@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from strongroom.model import Line, LineId
 
-OURS, FTS5, RECENCY = "lexical", "FTS5", "recency"
-ENGINES = (OURS, FTS5, RECENCY)
+OURS, FTS5, BM25, RECENCY = "lexical", "FTS5", "BM25", "recency"
+ENGINES = (OURS, FTS5, BM25, RECENCY)
 """The columns, ours first."""
 
 
@@ -28,6 +28,18 @@ def hit(gold: Set[LineId], ranked: Sequence[Line], k: int) -> float:
 def recall_all(sessions: Set[str], ranked: Sequence[Line], k: int) -> float:
     """1 if every session that answers has a line among the first `k`, else 0."""
     return float(sessions <= {line.session for line in ranked[:k]})
+
+
+def newest_first(gold: Set[LineId], outdated: Set[LineId], ranked: Sequence[Line]) -> float:
+    """1 if a line of `gold` is above every outdated line, or no outdated line was found, else 0."""
+    firsts = (line.id in gold for line in ranked if line.id in gold or line.id in outdated)
+    return float(next(firsts, True))
+
+
+def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
+    """How often an answerable question has more evidence than an unanswerable one. Equal evidence counts half."""
+    pairs = ((yes > no) + 0.5 * (yes == no) for yes in answerable for no in unanswerable)
+    return sum(pairs) / (len(answerable) * len(unanswerable))
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "recall-patience": ("design", "a get that does not wait ranks what is loaded, newest lines first"),
     "recall-bench": (
         "show",
-        "recall is measured beside FTS5 and recency by the published protocol, and missing data is said, not hidden",
+        "recall is measured beside its peers by the published protocol, and missing data is said, not hidden",
     ),
     "recall-pruning": ("design", "pruning never loses the line that holds the rare word"),
     "recall-kernel": (

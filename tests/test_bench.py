@@ -10,17 +10,29 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import evaldata, fair, filler, growth, lines, recall, scores, served, vaults
+from bench import (
+    evaldata,
+    fair,
+    filler,
+    growth,
+    lines,
+    rankers,
+    recall,
+    scores,
+    served,
+    vaults,
+)
 from bench.__main__ import BENCHMARKS
 from bench.evaldata import NoData, Pool, Question, new_line
 from bench.load import Load, Plan, Report, request
 from bench.measure import Goal, Run
-from bench.peers import FullText, any_word
-from bench.recall import Answered
-from bench.scores import FTS5, OURS, RECENCY, Score
+from bench.peers import FullText, Okapi, any_word
+from bench.rankers import Answered
+from bench.scores import BM25, FTS5, OURS, RECENCY, Score
 from bench.served import Side
 from bench.server import Kind, Server, running
 
+from strongroom.engines import Ranked
 from strongroom.model import Line, LineId
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -36,7 +48,8 @@ def _ids(*names: str) -> frozenset[LineId]:
 
 def _answered(gold: str, ours: Sequence[str], fts5: Sequence[str] = ()) -> Answered:
     question = Question("which?", START, _ids(*gold.split()))
-    ranked = {OURS: list(map(_line, ours)), FTS5: list(map(_line, fts5)), RECENCY: []}
+    ranked = {OURS: [Ranked(_line(name), 1) for name in ours], FTS5: [Ranked(_line(name), 1) for name in fts5]}
+    ranked[RECENCY] = []
     return Answered(question, ranked, Pool([], []))
 
 
@@ -67,7 +80,7 @@ def test_sessions_count_as_found_only_when_all_of_them_are() -> None:
 @pytest.mark.requirement("recall-bench")
 def test_mean_is_over_questions_and_not_over_lines() -> None:
     answered = [_answered("a b c", ["a", "x"], ["x"]), _answered("y", ["y"], ["y"])]
-    figures = recall.mean(answered, lambda question, ranked: scores.recall(question.gold, ranked, 5))
+    figures = rankers.mean(answered, lambda question, ranked: scores.recall(question.gold, ranked, 5))
     assert figures[OURS] == pytest.approx(100 * (1 / 3 + 1) / 2)
     assert figures[FTS5] == pytest.approx(50)
     assert figures[RECENCY] == 0
@@ -75,7 +88,7 @@ def test_mean_is_over_questions_and_not_over_lines() -> None:
 
 def test_each_kind_of_question_has_a_row_of_its_own() -> None:
     asked = [Question("one", START, _ids("a"), kind="first"), Question("two", START, _ids("b"), kind="second")]
-    answered = [Answered(question, {OURS: [_line("a")]}, Pool([], [])) for question in asked]
+    answered = [Answered(question, {OURS: [Ranked(_line("a"), 1)]}, Pool([], [])) for question in asked]
     shown = list(recall.scores("row", answered, recall.LOCOMO))
     found = {(score.what, score.questions): score.percent[OURS] for score in shown}
     assert found["R@5", 2] == 50
@@ -94,10 +107,13 @@ def test_missing_engine_reaches_no_goal() -> None:
 
 def test_table_shows_one_decimal_and_says_when_there_is_no_data() -> None:
     shown = scores.table(
-        [Score("with", "R@5", 3, {OURS: 66.666, FTS5: 0.0, RECENCY: 100.0}, 72), Score("without", "R@5", 0, {}, 72)]
+        [
+            Score("with", "R@5", 3, {OURS: 66.666, FTS5: 0.0, BM25: 1.0, RECENCY: 100.0}, 72),
+            Score("without", "R@5", 0, {}, 72),
+        ]
     ).splitlines()
-    assert shown[1].split() == ["with", "R@5", "3", "66.7", "0.0", "100.0", "72", "missed"]
-    assert shown[2].split() == ["without", "R@5", "0", *["no", "data"] * 3, "72"]
+    assert shown[1].split() == ["with", "R@5", "3", "66.7", "0.0", "1.0", "100.0", "72", "missed"]
+    assert shown[2].split() == ["without", "R@5", "0", *["no", "data"] * 4, "72"]
 
 
 def test_fts5_is_asked_without_stop_words_unless_there_is_nothing_else() -> None:
@@ -110,6 +126,21 @@ def test_fts5_stems_and_ranks_the_better_match_first() -> None:
     assert table.search("which red kite flew?", 5) == [2, 0]
     assert table.read("which red kite flew?", 1) == ["a red kite flying"]
     assert table.search("?!", 5) == []
+
+
+def test_bm25_leaves_stop_words_out_and_ranks_the_rarer_and_the_shorter_first() -> None:
+    texts = Okapi(["the kites", "nothing of the", "a red kite flying over the hill", "kite kite", "a kite and a cart"])
+    assert [number for number, _ in texts.score("which red kites?", 2)] == [2, 3]
+    assert [number for number, _ in texts.score("kite", 9)] == [3, 0, 4, 2]
+    assert texts.score("which of the?", 5) == []
+    assert Okapi([]).score("kite", 5) == []
+
+
+def test_best_scores_of_peers_come_first() -> None:
+    texts = ["a red kite", "a blue kite in the wind", "nothing"]
+    for found in (FullText.of(texts).score("red kite", 5), Okapi(texts).score("red kite", 5)):
+        assert [number for number, _ in found] == [0, 1]
+        assert found[0][1] > found[1][1] > 0
 
 
 def _write_locomo(directory: Path) -> None:

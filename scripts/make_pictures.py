@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the scripts are no installed package
 
+from scripts.calibration_plot import calibration  # noqa: E402
 from scripts.picture import Arrow, Box, Picture, Words, svg  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -284,7 +285,7 @@ FLEET = Picture(
     ],
 )
 
-PICTURES = (VAULT, CAP, PUT, HERMES, FLEET)
+PICTURES = (VAULT, CAP, PUT, HERMES, FLEET, calibration((ROOT / "docs" / "recall.md").read_text()))
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Boxes, words and arrows as SVG, readable on a light and on a dark screen.
+"""Boxes, words, arrows and curves as SVG, readable on a light and on a dark screen.
 
 A text that does not fit its box is an error, by the widths of a wide font: the font that a reader has is narrower or
 the same. Not responsible for layout: every shape says where it is.
@@ -59,6 +59,15 @@ class Arrow:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A line through the points of a plot, with a dot at each; `kind` is its colour."""
+
+    points: Sequence[tuple[int, int]]
+    kind: str
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
 class Picture:
     """A picture by its file's name, with what it says to somebody who cannot see it."""
 
@@ -67,7 +76,7 @@ class Picture:
     description: str
     width: int
     height: int
-    shapes: Sequence[Box | Words | Arrow]
+    shapes: Sequence[Box | Words | Arrow | Curve]
 
 
 def svg(picture: Picture) -> str:
@@ -98,7 +107,7 @@ def _style() -> str:
     return "".join(rules)
 
 
-def _drawn(shape: Box | Words | Arrow) -> Iterator[str]:
+def _drawn(shape: Box | Words | Arrow | Curve) -> Iterator[str]:
     match shape:
         case Box():
             yield from _box(shape)
@@ -108,6 +117,10 @@ def _drawn(shape: Box | Words | Arrow) -> Iterator[str]:
             path = "M" + " L".join(f"{x} {y}" for x, y in points)
             ends = ' marker-start="url(#tip)"' if both else ""
             yield f'<path class="line" d="{path}"{_dashes(dashed)}{ends} marker-end="url(#tip)"/>'
+        case Curve(points, kind, dashed):
+            path = "M" + " L".join(f"{x} {y}" for x, y in points)
+            yield f'<path class="{kind}" style="fill:none" stroke-width="2" d="{path}"{_dashes(dashed)}/>'
+            yield from (f'<circle class="{kind}" cx="{x}" cy="{y}" r="4"/>' for x, y in points)
 
 
 def _box(box: Box) -> Iterator[str]:

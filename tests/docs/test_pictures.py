@@ -6,8 +6,9 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from scripts.calibration_plot import calibration, points
 from scripts.make_pictures import IMAGES, PICTURES
-from scripts.picture import Box, Picture, svg
+from scripts.picture import Box, Curve, Picture, svg
 
 from tests.docs.pages import pages
 
@@ -31,3 +32,25 @@ def test_every_picture_has_a_script_and_a_page() -> None:
 def test_text_that_does_not_fit_its_box_is_noticed(box: Box) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         svg(Picture("none", "none", "none", 100, 100, [box]))
+
+
+TABLE = """
+| confidence | one | two | three |
+| --- | --- | --- | --- |
+| 0.00 to 0.02 | 0.010 / 0.000 (1,234) | | 0.010 / 0.020 (20) |
+| 0.02 to 0.50 | 0.300 / 0.410 (20) | 0.200 / 0.100 (500) | 0.400 / 0.900 (19) |
+"""
+
+
+@pytest.mark.requirement("project-docs")
+def test_plot_has_a_point_for_each_bin_of_enough_lines() -> None:
+    assert points(TABLE) == {"one": [(0.01, 0.0), (0.3, 0.41)], "two": [(0.2, 0.1)], "three": [(0.01, 0.02)]}
+    drawn = calibration(TABLE)
+    assert sum(isinstance(shape, Curve) for shape in drawn.shapes) == 6
+    assert svg(drawn).count("<circle") == 4 + 2 * 3
+
+
+@pytest.mark.requirement("project-docs")
+def test_page_without_a_table_of_confidence_has_no_plot() -> None:
+    with pytest.raises(ValueError, match="no table of confidence"):
+        calibration("# Recall")

@@ -154,7 +154,7 @@ def test_substance_ends_at_thirty_words() -> None:
     assert signals.substance(0) == 0.0
     question = Question.of("boat", NOON)
     weighing = signals.weighing_for(1, 0)
-    lengths = [weighing.of_line(line(1, "boat"), length, question) for length in range(40)]
+    lengths = [weighing.of_lines([(line(1, "boat"), length)], question)[0] for length in range(40)]
     assert lengths == [pytest.approx(W.substance * min(math.log1p(length), math.log(30))) for length in range(40)]
 
 

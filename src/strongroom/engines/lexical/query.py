@@ -69,6 +69,7 @@ _MANY = re.compile(
     rf"\b(?:{'|'.join(_SEVERAL)})\b"
     rf"|\b(?:what|which) (?:\w+ )?{_NO_PLURALS}\w{{3,}}s\b|\bwhat (?:have|do) (?:i|we|you)\b"
 )
+_QUESTION_WORDS = ("what", "when", "who", "which", "where", "is ", "are ", "do ", "does ", "any ", "have ", "has ")
 _WORD = re.compile(r"\w+")
 _ABOUT_RECALL = frozenset(
     words("say tell mention remind remember recall happen talk discuss last latest recent recently")
@@ -109,7 +110,9 @@ class Question(msgspec.Struct, frozen=True):
             windows=tuple(dict.fromkeys([Days(span.first, span.last) for span in spans])),
             offset=0 if east is None else int(east.total_seconds() * 1000),
             now=Millis(int(now.timestamp() * 1000)),
-            kinds=0 if _ASKS_BACK.search(lowered) else GENERAL | kinds_of(words(rest)),
+            kinds=0
+            if _ASKS_BACK.search(lowered) or (spans and _asks_what(lowered))
+            else GENERAL | kinds_of(words(rest)),
             asks_when=_asks(lowered, _WHEN, "when", "what", "which"),
             asks_how_many=_asks(lowered, _HOW_MANY, "how "),
             asks_name=_asks(lowered, _NAME, "where", "who", "which", "name"),
@@ -128,6 +131,11 @@ def _asks(text: str, form: re.Pattern[str], *clues: str) -> bool:
         if clue in text:
             return form.search(text) is not None
     return not text.isascii() and form.search(text) is not None
+
+
+def _asks_what(text: str) -> bool:
+    """Whether a question asks what is, was or will be. With days in it, it is no request then."""
+    return not text[:1].isascii() or not text[:1].isalpha() or text.startswith(_QUESTION_WORDS)
 
 
 def _sought(query: str) -> tuple[str, ...]:

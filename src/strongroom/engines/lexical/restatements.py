@@ -17,12 +17,14 @@ from strongroom.engines.lexical.search import Candidate
 from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Line, LineId
 
-WINDOW = 8
+WINDOW = 10
 """How many of the best lines are compared.
 
 The number does not depend on how many lines are asked for. So a longer answer begins with the lines of a shorter one.
-With eight lines, the 120 changed facts of bench/sets get the same answers as with ten. With six, one answer is lost.
 """
+
+_HEAD = 6
+"""How many letters of a word are compared."""
 
 _LONG = 400
 """A text of more characters says too many things to restate another."""
@@ -123,13 +125,16 @@ _STOP = frozenset(word.encode() for word in STOP)
 
 
 def _spellings(text: str) -> frozenset[object]:
-    """The words of a text without stop words, to compare statements. ASCII words are not stemmed, for speed.
+    """The words of a text without stop words, to compare statements.
 
-    Stems take four times as long, and the changed facts of bench/sets get the same answers without them.
+    Of an ASCII word only the first letters count: nearly as good as its stem, and four times as fast.
     """
     if not text.isascii():
         return frozenset(words(text))
-    return frozenset(text.encode().translate(_TO_WORDS).split()) - _STOP
+    return frozenset([word[:_HEAD] for word in text.encode().translate(_TO_WORDS).split() if word not in _STOP])
+
+
+_DIGIT = re.compile(r"\d")
 
 
 class Statement:
@@ -218,13 +223,14 @@ def _relation(one: Statement, other: Statement, query: str) -> LineRelation | No
     is_later = (one.line.time, one.line.id) > (other.line.time, other.line.id)
     newer, older = (one, other) if is_later else (other, one)
     shared = len(newer.words & older.words) / max(min(len(newer.words), len(older.words)), 1)
-    if shared < _RELATED:
+    if shared < _RELATED or not _is_of_same(newer, older, query):
         return None
     if _supersedes(newer, older, shared):
         return LineRelation.SUPERSEDES if is_later else LineRelation.SUPERSEDED
     is_restated = (
         is_later
         and shared >= _ALIKE
+        and newer.held & (older.held & -older.held) != 0  # the rarest word that the earlier line has of the question
         and 3 * (one.held & other.held).bit_count() >= 2 * older.held.bit_count()
         and newer.line.time - older.line.time >= _LATER
     )
@@ -237,6 +243,17 @@ def _subject(one: Statement, other: Statement, query: str) -> str:
     if kin and kin not in query.lower():
         return kin
     return name if name and name not in query and name not in other.line.text else ""
+
+
+def _is_of_same(newer: Statement, older: Statement, query: str) -> bool:
+    """Whether the later line is about the same thing as the earlier line, as far as the question names it by a code.
+
+    A line about another host or another version, of which all else is the same, states nothing anew.
+    """
+    if not query.isascii():
+        return newer.held & (older.held & -older.held) != 0  # the rarest word that the earlier line has
+    codes = [code.strip(".,;:?!") for code in query.split() if _DIGIT.search(code)]
+    return all(code in newer.line.text for code in codes if code in older.line.text)
 
 
 def _supersedes(newer: Statement, older: Statement, shared: float) -> bool:

@@ -24,6 +24,7 @@ from strongroom.hermes.provider import (
     chat_history,
     dedupe,
     detector_rules,
+    fitting_lines,
     forget_phrases,
     privacy_phrases,
     secret_mask,
@@ -157,6 +158,10 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     ),
     dedupe.is_small_talk: (dedupe.is_small_talk, ["hi "]),
     dedupe.words: (dedupe.words, ["hi "]),
+    fitting_lines.with_own_match: (
+        lambda text: fitting_lines.with_own_match([hit(text)], text, date(2026, 1, 1)),
+        ["hi ", "on may 1 next "],
+    ),
     dedupe.without_echoes: (lambda text: dedupe.without_echoes([hit(text)], text, "assistant"), ["hi "]),
     before_compression.worth: (
         lambda text: before_compression.worth([{"role": "user", "content": text}]),

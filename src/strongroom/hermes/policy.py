@@ -59,14 +59,18 @@ class Tools(StrEnum):
 class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many lines and characters are shown to the model, and how long a recall may take."""
 
-    lines: _Lines = 5
+    lines: _Lines = 3
     characters: _Characters = 2000
     patience: _Seconds = 0.3
     """Seconds to wait for lines to be read from disk."""
     timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
-    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
-    """The confidence with which a line must answer to be shown."""
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.02
+    """The confidence with which a line must answer to be shown. 0 shows every line that matches."""
+    neighbours: bool = False
+    """Whether lines are shown that share no word with the question, but were said near a line that does."""
+    standing: Annotated[int, msgspec.Meta(ge=0, le=5)] = 1
+    """The maximum number of standing instructions beside the lines that match."""
     unrelated: bool = False
     """Whether the newest lines are shown if no line fits the question."""
 

@@ -14,7 +14,9 @@ from strongroom.hermes.provider import line_format, privacy_phrases
 from strongroom.model import Hit, Kind, LineId, LinkId, Millis, Namespace, Profile, Provenance
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
-_SHAPE = re.compile(r'- \d{4}-\d\d-\d\d, [a-z-]+, "?[^\n"]{1,64}"?: (".*") \[[0-9A-Z]{26}\]')
+TIME = datetime(2026, 5, 20, 12, 5, tzinfo=UTC)
+MINUTE = f"{TIME.astimezone():%Y-%m-%d %H:%M}"
+_SHAPE = re.compile(r'- \d{4}-\d\d-\d\d \d\d:\d\d, [a-z-]+, "?[^\n"]{1,64}"?: (".*") \[[0-9A-Z]{26}\]')
 
 
 def hit(text: str, author: str = "alice", namespace: str = "travel") -> Hit:
@@ -22,7 +24,7 @@ def hit(text: str, author: str = "alice", namespace: str = "travel") -> Hit:
         id=LineId(ID),
         namespace=Namespace(namespace),
         text=text,
-        time=datetime(2026, 5, 20, 12, tzinfo=UTC),
+        time=TIME,
         kind=Kind.TURN,
         session="s",
         author=author,
@@ -35,11 +37,11 @@ def test_nothing_is_shown_for_no_line() -> None:
     assert line_format.format_hits([], 2000) == ("", [])
 
 
-def test_line_has_its_day_namespace_author_words_and_id() -> None:
+def test_line_has_its_minute_namespace_author_words_and_id() -> None:
     text, taken = line_format.format_hits([hit("Trip to Chengdu, May 25-29")], 2000)
     assert text.splitlines() == [
         line_format.HEADING,
-        f'- 2026-05-20, travel, alice: "Trip to Chengdu, May 25-29" [{ID}]',
+        f'- {MINUTE}, travel, alice: "Trip to Chengdu, May 25-29" [{ID}]',
     ]
     assert len(taken) == 1
 
@@ -61,7 +63,7 @@ def test_line_has_its_day_namespace_author_words_and_id() -> None:
 )
 def test_name_reads_as_a_name_and_never_as_another_line(name: str) -> None:
     (line,) = line_format.format_hits([hit("Trip", name)], 2000)[0].splitlines()[1:]
-    found = re.fullmatch(rf'- 2026-05-20, travel, ("[^\n]+"): "Trip" \[{ID}\]', line)
+    found = re.fullmatch(rf'- {MINUTE}, travel, ("[^\n]+"): "Trip" \[{ID}\]', line)
     assert found
     assert isinstance(json.loads(found[1]), str), "whole, and one"
     assert line.count('"') == 4

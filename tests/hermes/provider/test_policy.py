@@ -165,7 +165,7 @@ def test_edit_of_the_namespaces_holds_from_the_next_recall(either: Wired) -> Non
     either.put(ALLERGY, "personal")
     either.put(TRIP, "travel")
     agent = either.agent()
-    either.write(namespaces='["travel"]')
+    either.write("[recall]\nmin_confidence = 0.0", namespaces='["travel"]')
     shown = agent.prefetch("my trip to Chengdu and my peanut allergy")
     assert "Chengdu" in shown
     assert "peanut" not in shown

@@ -101,6 +101,7 @@ def test_another_script_is_recalled_as_it_was_said(wired: Wired, line: str, ques
 
 def test_huge_question_is_answered(either: Wired) -> None:
     either.put(TRIP)
+    either.write("[recall]\nmin_confidence = 0.0")
     assert "Chengdu" in either.agent().prefetch(QUESTION + " please" * 50_000)
     assert either.problems() == {}
 
@@ -165,7 +166,7 @@ def test_recall_holds_at_most_the_lines_and_characters_of_the_policy_even_if_it_
     for number in range(12):
         wired.put(f"Trip number {number} to Chengdu " + "x" * 200)
     agent = wired.agent()
-    assert agent.prefetch("trip to Chengdu").count("\n- ") == 5
+    assert agent.prefetch("trip to Chengdu").count("\n- ") == 3
     wired.write("[recall]\nlines = 2")
     assert agent.prefetch("trip to Chengdu").count("\n- ") == 2
     wired.write("[recall]\nlines = 20\ncharacters = 700")
@@ -197,6 +198,10 @@ def test_floor_of_the_policy_goes_to_the_vault(wired: Wired, monkeypatch: pytest
     agent = wired.agent()
     floors.clear()
     agent.prefetch(QUESTION)
+    assert set(floors) == {0.02}
+    wired.write("[recall]\nmin_confidence = 0.0")
+    floors.clear()
+    agent.prefetch(QUESTION)
     assert set(floors) == {None}
     wired.write("[recall]\nmin_confidence = 0.3")
     floors.clear()
@@ -214,7 +219,7 @@ def test_floor_of_the_policy_that_is_no_share_is_refused_and_named(
     wired.write(f"[recall]\nmin_confidence = {floor}")
     assert "Chengdu" in agent.prefetch(QUESTION)
     assert "recall.min_confidence" in caplog.text
-    assert wired.home.policy.recall.min_confidence == 0.0
+    assert wired.home.policy.recall.min_confidence == 0.02
 
 
 def test_failed_recall_counts_no_lines_of_the_question_before(remote: Served) -> None:
@@ -266,6 +271,7 @@ def test_question_that_was_asked_before_recalls_what_it_did_where_most_lines_hol
 ) -> None:
     """Asked again, its rare words stand in one line: the question itself, which is left out as an echo."""
     monkeypatch.setattr(term_weights, "SURELY", 5)
+    wired.write("[recall]\nlines = 5\nmin_confidence = 0.0")
     for number in range(12):
         wired.put(f"Anna likes number {number}" if number % 3 else f"It rained on day {number}")
     if not is_new:

@@ -73,11 +73,13 @@ namespace = ""
 tools = {tools}
 
 [recall]
-lines = 5          # most lines that a turn may get, up to 20; 0 for none
+lines = 3          # most lines that a turn may get, up to 20; 0 for none
 characters = 2000  # most characters of these lines together
 patience = 0.3     # seconds to wait for lines to be read from disk
 timeout = 2.0      # seconds to wait for a server
-min_confidence = 0.0  # how likely a line must answer to be shown, from 0 to 1
+min_confidence = 0.02  # how likely a line must answer to be shown, from 0 to 1; 0 for every line that matches
+neighbours = false  # whether to show lines without a word of the question that were said near a line with one
+standing = 1       # most standing instructions ("always ...") that a turn may get beside these lines, up to 5
 unrelated = false  # whether to show the newest lines if none fits the question
 
 [keep]

@@ -27,6 +27,7 @@ _SMALL_TALK = frozenset(
     (
         *("hi", "hello", "hey", "there", "thanks", "thank", "you", "thx", "ok", "okay", "yes", "no", "yep", "nope"),
         *("sure", "fine", "good", "great", "cool", "nice", "bye", "goodbye", "please", "go", "on", "continue", "again"),
+        *("oh", "ohh", "yeah", "right", "wow", "uh", "alright", "sorry"),
         *("morning", "evening", "night", "hallo", "hola", "bonjour", "ciao", "danke", "merci", "gracias", "ja", "nein"),
         *"\u597d\u7684\u4f60\u8c22\u662f\u5bf9\u4e0d\u55ef\u306f\u3044\ub124",
     )

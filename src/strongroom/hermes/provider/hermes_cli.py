@@ -14,11 +14,21 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.namespace_choice import route_text
-from strongroom.hermes.provider import dedupe, line_format, memory_files, owner_view, recall_reasons, status_command
+from strongroom.hermes.provider import (
+    dedupe,
+    fitting_lines,
+    line_format,
+    memory_files,
+    owner_view,
+    recall_reasons,
+    status_command,
+)
 from strongroom.hermes.provider.provider_home import ProviderHome, home_of
 from strongroom.hermes.provider.speaker import ASSISTANT, Conversation, Nobody
 from strongroom.hermes.provider.user_accounts import ALT
@@ -167,21 +177,17 @@ def _words(args: argparse.Namespace, name: str) -> str:
 
 
 def _recall(home: ProviderHome, args: argparse.Namespace) -> Answer:
-    query = _words(args, "recall")
+    query, now = _words(args, "recall"), datetime.now().astimezone()
+    wanted = msgspec.structs.replace(home.policy.recall, lines=args.k)
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(query, k=args.k, now=datetime.now().astimezone(), min_confidence=_floor(home))
+        return memory.get(query, k=args.k, now=now, min_confidence=fitting_lines.floor(query, wanted))
 
     hits = [hit for hit in home.look.ask(_actor(home, args), get) if hit.score > 0 or hit.standing]
-    hits = dedupe.without_echoes(hits, query, ASSISTANT)
+    hits = fitting_lines.fitting(dedupe.without_echoes(hits, query, ASSISTANT), query, now.date(), wanted)
     text, _ = line_format.format_hits(hits, 20_000)
     found = {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
     return found, _told({"recalled": text.removeprefix(line_format.HEADING).strip() or "nothing"})
-
-
-def _floor(home: ProviderHome) -> float | None:
-    """The confidence with which a line must answer to be shown. None if the policy sets none."""
-    return home.policy.recall.min_confidence or None
 
 
 def _list(home: ProviderHome, args: argparse.Namespace) -> Answer:
@@ -296,10 +302,10 @@ def _why(home: ProviderHome, args: argparse.Namespace) -> Answer:
 
 def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
     wanted, query = model.line_id(args.id.strip("[] ")), args.query
+    now, recall = datetime.now().astimezone(), home.policy.recall
 
     def get(memory: Memory) -> list[Hit]:
-        now = datetime.now().astimezone()
-        return memory.get(query, ids=[wanted], explain=True, now=now, min_confidence=_floor(home))
+        return memory.get(query, ids=[wanted], explain=True, now=now, min_confidence=fitting_lines.floor(query, recall))
 
     hit = home.look.ask(_actor(home, args), get)[0]
     why = hit.why or Why({}, 0)
@@ -308,9 +314,9 @@ def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
     return _answer(
         {
             "id": hit.id,
-            "recalled": recall_reasons.reason(hit, why, query, home.policy.recall),
+            "recalled": recall_reasons.reason(hit, why, query, now.date(), recall),
             "rank": why.rank or "none",
-            "confidence": round(hit.confidence, 2),
+            "confidence": round(hit.confidence, 3),
             "score": round(hit.score, 2),
             "signals": shares or "none",
         }

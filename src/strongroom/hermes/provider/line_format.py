@@ -1,4 +1,4 @@
-"""Writes recalled lines for a model: one quoted line each, with its day, namespace, author and id. Pure.
+"""Writes recalled lines for a model: one quoted line each, with its time, namespace, author and id. Pure.
 
 A text is quoted as in JSON, so that a line break or a quotation mark cannot end it. Control characters, hidden text and
 anything that looks like a fence are removed. The id at the end is for a person who wants to forget the line, and for
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from functools import lru_cache
 
 from strongroom import fence
@@ -49,7 +50,7 @@ def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
     room = budget - len(HEADING)
     for hit in hits:
         author = _author(hit.author)
-        about = len(hit.namespace) + len(author) + 50  # an upper bound of a line's characters besides its text
+        about = len(hit.namespace) + len(author) + 56  # an upper bound of a line's characters besides its text
         line = _line(hit, author, min(_LONGEST, room - about - 8))
         if len(line) + 1 > room or room - about < _SHORTEST:
             break
@@ -94,7 +95,12 @@ def _line(hit: Hit, author: str, room: int) -> str:
     while len(said) > room + 2 and text:  # escapes take more room than the characters
         text = text[: max(len(text) - (len(said) - room) // 2 - 1, 0)]
         said = _quoted(text + "\u2026")
-    return f"- {hit.time.astimezone().date()}, {hit.namespace}, {author}: {said} [{hit.id}]"
+    return f"- {_minute(hit.time)}, {hit.namespace}, {author}: {said} [{hit.id}]"
+
+
+def _minute(time: datetime) -> str:
+    """A local time with its minutes: of two statements on one day, the later one holds."""
+    return time.astimezone().isoformat(sep=" ", timespec="minutes")[:16]
 
 
 @lru_cache(maxsize=64)

@@ -336,13 +336,13 @@ _SYSTEM_NOTE = re.compile(
     r"\[System note:\s{1,8}The following is recalled memory context\b[^\]]{0,600}\]\s{0,8}", re.IGNORECASE
 )
 _RECALLED = re.compile(
-    r"^[ \t>]{0,8}- \d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, \"?[^\n\"]{1,80}\"?: \"[^\n]*\" "
-    r"\[[0-9A-HJKMNP-TV-Z]{26}\][ \t\r]*(?:\n|\Z)"
+    r"^[ \t>]{0,8}- \d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?, [a-z][a-z0-9-]{0,31}, "
+    r"\"?[^\n\"]{1,80}\"?: \"[^\n]*\" \[[0-9A-HJKMNP-TV-Z]{26}\][ \t\r]*(?:\n|\Z)"
     rf"|^[ \t>]{{0,8}}{re.escape(HEADING)}[ \t\r]*(?:\n|\Z)",
     re.MULTILINE,
 )
 _QUOTED_START = re.compile(
-    r"(?:- )?\d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, "
+    r"(?:- )?\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?, [a-z][a-z0-9-]{0,31}, "
     r"(?:\\{0,64}\")?[^\n\"]{1,80}(?:\\{0,64}\")?: \\{0,64}\""
 )
 _QUOTED_END = re.compile(r"\" \[[0-9A-HJKMNP-TV-Z]{26}\]")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from strongroom.errors import StrongroomError
-from strongroom.hermes.provider import dedupe, line_format, turn_writer
+from strongroom.hermes.provider import dedupe, fitting_lines, line_format, turn_writer
 from strongroom.hermes.provider.line_builder import words
 from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
 from strongroom.hermes.provider.speaker import ASSISTANT, Nobody
@@ -97,6 +99,9 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
     now = datetime.now().astimezone()
     wanted = view.policy.recall
     patience = view.session.patience(wanted.patience)
+    if not again:
+        wanted = msgspec.structs.replace(wanted, lines=k)
+        k = fitting_lines.number_of_lines(wanted)
     taken: list[Hit] = []
 
     def get(memory: Memory) -> list[Hit]:
@@ -106,7 +111,7 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
             now=now,
             patience=patience,
             without=tuple(left_out[-WITHOUT_LIMIT:]),
-            min_confidence=wanted.min_confidence or None,
+            min_confidence=None if again else fitting_lines.floor(text, wanted),
             or_newest=wanted.unrelated,
         )
 
@@ -121,7 +126,7 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
         if not hits or len(taken) >= min(k, _ENOUGH) or (taken and len(hits) < k):
             break
         left_out += [hit.id for hit in hits]
-    return taken
+    return taken if again else fitting_lines.fitting(taken, text, now.date(), wanted)
 
 
 def prompt(session: MemorySession) -> str:

@@ -1,8 +1,8 @@
 """Finds the recalled parts of a stored text, and removes forgotten lines from it. Pure.
 
-`provider.line_format` writes a recalled line as one line of text: it begins with a dash and a day, and ends with the
-line's id in brackets. Hermes stores recalled lines in the text that it sent to the model, after the person's words and
-between Hermes' own fence tags.
+`provider.line_format` writes a recalled line as one line of text: it begins with a dash and a time (in older
+texts: a day), and ends with the line's id in brackets. Hermes stores recalled lines in the text that it sent to the
+model, after the person's words and between Hermes' own fence tags.
 
 - A fence is removed as a whole if no recalled line is left in it.
 - The person's words are never changed, even if they look like a recalled line.
@@ -23,7 +23,7 @@ IsGone = Callable[[LineId], bool]
 
 _ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 _ANY_ID = re.compile(rf"(?<![0-9A-Za-z]){_ULID}(?![0-9A-Za-z])")
-_LINE = re.compile(rf"^- \d{{4,}}-\d\d-\d\d, [^\n]*\[({_ULID})\][ \t]*$\n?", re.MULTILINE)
+_LINE = re.compile(rf"^- \d{{4,}}-\d\d-\d\d(?: \d\d:\d\d)?, [^\n]*\[({_ULID})\][ \t]*$\n?", re.MULTILINE)
 _FENCE = re.compile(r"(?<!\s)\s*+<\s*+memory-context\s*+>(.*?)<\s*+/\s*+memory-context\s*+>", re.DOTALL | re.IGNORECASE)
 _FENCE_END = re.compile(r"<\s*+/\s*+memory-context\s*+>", re.IGNORECASE)
 

@@ -23,6 +23,7 @@ from bench import (
     get,
     growth,
     hermes,
+    hermes_talk,
     host,
     lives,
     log,
@@ -99,6 +100,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score | Bin]]] = {
     "hermes.http": hermes.http,
     "hermes.first": hermes.first,
     "hermes.hostile": hermes.hostile,
+    "hermes.talk": hermes_talk.rows,
 }
 _SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"

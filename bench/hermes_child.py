@@ -94,13 +94,25 @@ class Side:
     def start(self) -> None:
         self.manager.initialize_all(self.session, platform="cli", agent_context="primary")
 
+    def say(self, message: str, reply: str) -> str:
+        """A turn that is not timed; what memory shows in it."""
+        self.manager.on_turn_start(len(self.messages) // 2 + 1, message)
+        shown: str = self.manager.prefetch_all(message)
+        self._say(message, reply)
+        self.keep(message, reply)
+        self.after(message)
+        return shown
+
+    def _say(self, message: str, reply: str) -> None:
+        self.messages.append({"role": "user", "content": message})
+        self.messages.append({"role": "assistant", "content": reply})
+
     def turn(self, taken: Taken) -> None:
         message, reply = next(self.said)
         number = len(self.messages) // 2 + 1
         taken[BEGIN].append(self.inside(lambda: self.manager.on_turn_start(number, message)))
         taken[PREFETCH].append(self.inside(lambda: self.recall(message)))
-        self.messages.append({"role": "user", "content": message})
-        self.messages.append({"role": "assistant", "content": reply})
+        self._say(message, reply)
         taken[KEEP].append(self.inside(lambda: self.keep(message, reply)))
         taken[AFTER].append(self.inside(lambda: self.after(message)))
 
@@ -169,13 +181,13 @@ class Holographic(Side):
         return answer
 
 
-def _strongroom() -> Side:
+def strongroom_side() -> Side:
     from strongroom.hermes.provider import StrongroomProvider
 
     return Side(StrongroomProvider(os.environ["HERMES_HOME"]))
 
 
-_SIDES: dict[str, Callable[[], Side]] = {STRONGROOM: _strongroom, HOLOGRAPHIC: Holographic}
+_SIDES: dict[str, Callable[[], Side]] = {STRONGROOM: strongroom_side, HOLOGRAPHIC: Holographic}
 
 
 def _clocked(method: Callable[..., Any], spent: list[Spent]) -> Callable[..., Any]:
@@ -198,10 +210,18 @@ def _timed(work: Callable[[], object]) -> Spent:
     return perf_counter() - wall, process_time() - cpu
 
 
-class _Complaints(logging.Handler):
+class Complaints(logging.Handler):
+    """The warnings of this process."""
+
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.said: list[str] = []
+
+    @classmethod
+    def listening(cls) -> Complaints:
+        complaints = cls()
+        logging.getLogger().addHandler(complaints)
+        return complaints
 
     def emit(self, record: logging.LogRecord) -> None:
         if not record.msg.startswith(_FULL):
@@ -214,8 +234,7 @@ class _Complaints(logging.Handler):
 
 def measure(names: Sequence[str], told: TextIO, answers: TextIO) -> None:
     """Do as many turns of every side as each line says, and answer what they took."""
-    complaints = _Complaints()
-    logging.getLogger().addHandler(complaints)
+    complaints = Complaints.listening()
     sides = {name: _SIDES[name]() for name in names}
     for side in sides.values():
         side.start()
@@ -232,8 +251,7 @@ def measure(names: Sequence[str], told: TextIO, answers: TextIO) -> None:
 
 def first(name: str, answers: TextIO) -> None:
     """The first prefetch of this process, with nothing between it and the start of the session."""
-    complaints = _Complaints()
-    logging.getLogger().addHandler(complaints)
+    complaints = Complaints.listening()
     side = _SIDES[name]()
 
     def answered() -> None:
@@ -248,7 +266,7 @@ def first(name: str, answers: TextIO) -> None:
 
 def hostile(answers: TextIO) -> None:
     """Turns of one size, an ordinary message first: the CPU time of all four hooks, the least of several turns."""
-    side = _strongroom()
+    side = strongroom_side()
     side.start()
     found: dict[str, float] = {}
     for name, piece in {ORDINARY: " ".join(next(lines.texts(_SPOKEN)) for _ in range(40)) + " ", **_HOSTILE}.items():

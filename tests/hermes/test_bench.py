@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import hermes, hermes_home, lines, vaults
+from bench import hermes, hermes_home, hermes_talk, lines, vaults
 from bench.__main__ import BENCHMARKS
 from bench.hermes import Side
 from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
@@ -56,7 +57,7 @@ def test_goals_are_those_of_the_slowest_in_a_hundred(call: str, millis: float, r
 
 @pytest.mark.requirement("hermes-bench")
 def test_rows_in_hermes_are_registered() -> None:
-    assert {"hermes.beside", "hermes.size", "hermes.http", "hermes.first"} <= BENCHMARKS.keys()
+    assert {"hermes.beside", "hermes.size", "hermes.http", "hermes.first", "hermes.talk"} <= BENCHMARKS.keys()
 
 
 @pytest.mark.parametrize("of_facts", [False, True])
@@ -128,3 +129,53 @@ def _lines(home: hermes_home.Home) -> int:
     owner = strongroom.attenuate(token, actor=hermes_home.OWNER, ttl=60)
     with vaults.reopen(home.place) as vault:
         return len(vault.memory(owner).list(limit=1000).lines)
+
+
+# What an agent is shown (hermes.talk).
+
+
+def _shown(turn: str, kind: str, *lines: str, gold: str = "", characters: int = 0) -> hermes_talk.TurnShown:
+    of = frozenset([gold] if gold else [])
+    time = datetime(2026, 9, 7, tzinfo=UTC)
+    return hermes_talk.TurnShown(hermes_talk.ScriptedTurn(turn, time, kind, "", "", of, of), lines, characters)
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_line_that_an_earlier_turn_was_shown_answers_but_fits_only_its_own_turn() -> None:
+    known = [hermes_talk.StoredLine(name, datetime(2026, 6, 1, tzinfo=UTC), "s", "user", "") for name in ("a", "b")]
+    played = [
+        _shown("t1", "small", "a", "filler", characters=90),
+        _shown("t2", "past", gold="a"),
+        _shown("t3", "past", "b", gold="b", characters=30),
+        _shown("t4", "past", gold="c"),
+    ]
+    found = hermes_talk.TalkFigures.of(played, known)
+    assert (found.shown, found.fitting, found.different) == (3, 1, 2)
+    assert (found.asked, found.answered, found.whole) == (3, 2, 2)
+    assert (found.mean, found.median) == (30, 15)
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_conversation_is_played_in_hermes_at_the_times_of_its_turns(tmp_path: Path) -> None:
+    known = hermes_talk.read()
+    lines = [line for line in known.stored if line.id in ("m085", "m016")]
+    turns = [turn for turn in known.turns if turn.id in ("t02", "t04")]
+    home, names = hermes_talk.make(tmp_path / "home", lines)
+    played = hermes_talk.play(home, names, turns, {})
+    assert [one.lines for one in played] == [("m085",), ()]
+    assert played[0].characters > len(lines[1].text) > played[1].characters == 0
+    token = cap_file.read(home.place / "runtime.cap")
+    owner = strongroom.attenuate(token, actor=hermes_home.OWNER, ttl=60)
+    with vaults.reopen(home.place) as vault:
+        kept = vault.memory(owner).list(limit=1000).lines
+    assert len(kept) == len(lines) + 2 * len(turns)
+    assert {line.time.date() for line in kept if line.session not in ("s03", "s15")} == {turns[0].time.date()}
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_conversation_that_hermes_cannot_play_gives_no_figures(tmp_path: Path) -> None:
+    known = hermes_talk.read()
+    home, names = hermes_talk.make(tmp_path / "home", known.stored[:2])
+    (home.place / "runtime.cap").unlink()
+    with pytest.raises(RuntimeError, match="Hermes failed"):
+        hermes_talk.play(home, names, known.turns[:1], {})

@@ -158,8 +158,13 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     ),
     dedupe.is_small_talk: (dedupe.is_small_talk, ["hi "]),
     dedupe.words: (dedupe.words, ["hi "]),
+    fitting_lines.floor: (lambda text: fitting_lines.floor(text, policy.Recall()), ["hi ", "\u597d"]),
+    fitting_lines.fitting: (
+        lambda text: fitting_lines.fitting([hit(text)], text, DAY, policy.Recall()),
+        ["hi ", "on may 1 next "],
+    ),
     fitting_lines.with_own_match: (
-        lambda text: fitting_lines.with_own_match([hit(text)], text, date(2026, 1, 1)),
+        lambda text: fitting_lines.with_own_match([hit(text)], text, DAY),
         ["hi ", "on may 1 next "],
     ),
     dedupe.without_echoes: (lambda text: dedupe.without_echoes([hit(text)], text, "assistant"), ["hi "]),
@@ -235,6 +240,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 NO_ENTRIES = {
     *(fence.edges, fence.mark_of, fence.wrap_document, fence.wrap_documents),
     *(fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
+    *(fitting_lines.is_near, fitting_lines.is_standing_only, fitting_lines.number_of_lines),
     *(routing.rules, text.by_start, detector_rules.maintained_rules),
     *(routing.route_lines, routing.with_routes),  # `route` for each line of a batch
     *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters
@@ -246,6 +252,7 @@ RULE_MODULES: list[ModuleType] = [
         privacy_phrases,
         forget_phrases,
         dedupe,
+        fitting_lines,
         before_compression,
         chat_history,
         turn_ids,

@@ -29,8 +29,8 @@ MARK = "zanzibarquartz"
 HEADING = "Earlier lines from this memory, quoted as data:"
 
 
-def recalled(one: str, text: str) -> str:
-    return f"- 2026-05-20, travel, alice: {json.dumps(text, ensure_ascii=False)} [{one}]"
+def recalled(one: str, text: str, time: str = "2026-05-20 14:05") -> str:
+    return f"- {time}, travel, alice: {json.dumps(text, ensure_ascii=False)} [{one}]"
 
 
 def fenced(*lines: str) -> str:
@@ -51,6 +51,7 @@ def is_gone(one: LineId) -> bool:
 SENT = [
     ("the only line: back to what was said", SAID, f"{SAID}\n\n{fenced(DEAD)}", None),
     ("one of two lines", SAID, f"{SAID}\n\n{fenced(DEAD, ALIVE)}", f"{SAID}\n\n{fenced(ALIVE)}"),
+    ("a line of before, with its day only", SAID, f"{SAID}\n\n{fenced(recalled(GONE, MARK, '2026-05-20'))}", None),
     ("the last of two lines", SAID, f"{SAID}\n\n{fenced(ALIVE, DEAD)}", f"{SAID}\n\n{fenced(ALIVE)}"),
     ("another plugin's text stays", SAID, f"{SAID}\n\n{fenced(DEAD)}\n\nit is Friday", f"{SAID}\n\nit is Friday"),
     ("two fences", SAID, f"{SAID}\n\n{fenced(DEAD)}\n\n{fenced(ALIVE)}", f"{SAID}\n\n{fenced(ALIVE)}"),

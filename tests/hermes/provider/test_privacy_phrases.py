@@ -28,7 +28,7 @@ NOTE = (
 RECALLED = (
     f"{line_format.HEADING}\n"
     '- 2026-05-20, travel, alice: "Trip to Chengdu, May 25-29" [01JABCDEFGHJKMNPQRSTVWXYZ0]\n'
-    '- 2026-05-21, personal, user: "Allergic to \\"peanuts\\"\\nand [dust]" [01JABCDEFGHJKMNPQRSTVWXYZ1]'
+    '- 2026-05-21 09:30, personal, user: "Allergic to \\"peanuts\\"\\nand [dust]" [01JABCDEFGHJKMNPQRSTVWXYZ1]'
 )
 BLOCK = f"<memory-context>\n{NOTE}\n\n{RECALLED}\n</memory-context>"
 

@@ -7,7 +7,7 @@ comes a turn later. Each line needs reasons of its own: a search also finds the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 from strongroom.engines.dates.parser import dates_in_query
@@ -61,15 +61,14 @@ def is_near(hit: Hit, best: float, recall: Recall) -> bool:
     return not recall.min_confidence or hit.confidence >= _NEAR * best
 
 
-def with_own_match(hits: Iterable[Hit], question: str, today: date) -> list[Hit]:
+def with_own_match(hits: Sequence[Hit], question: str, today: date) -> list[Hit]:
     """The lines that share a word with the question. The others were found by their neighbours or their session.
 
     Where the question names a time, a line may match by its days alone, so all lines stay.
     """
-    if dates_in_query(question, today):
-        return list(hits)
     sought = frozenset(words(question))
-    return [hit for hit in hits if not hit.score or not sought.isdisjoint((*words(hit.text), *words(hit.author)))]
+    own = [hit for hit in hits if not hit.score or not sought.isdisjoint(words(f"{hit.text} {hit.author}"))]
+    return own if len(own) == len(hits) or not dates_in_query(question, today) else list(hits)
 
 
 def _is_superseded(hit: Hit) -> bool:

@@ -140,11 +140,12 @@ _DIGIT = re.compile(r"\d")
 class Statement:
     """The parts of a line that are compared. They are read when they are first needed."""
 
-    __slots__ = ("_subjects", "_words", "held", "line")
+    __slots__ = ("_corrects", "_subjects", "_words", "held", "line")
 
     def __init__(self, line: Line, held: int) -> None:
         self.line = line
         self.held = held
+        self._corrects: bool | None = None
         self._words: frozenset[object] | None = None
         self._subjects: tuple[str, str] | None = None
 
@@ -153,6 +154,13 @@ class Statement:
         if self._words is None:
             self._words = _spellings(self.line.text)
         return self._words
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the line says that something changed."""
+        if self._corrects is None:
+            self._corrects = _CORRECTS.search(self.line.text.lower()) is not None
+        return self._corrects
 
     @property
     def subjects(self) -> tuple[str, str]:
@@ -258,7 +266,7 @@ def _is_of_same(newer: Statement, older: Statement, query: str) -> bool:
 
 def _supersedes(newer: Statement, older: Statement, shared: float) -> bool:
     """Whether a later line corrects a related earlier one, or repeats the earlier line with another value."""
-    if _CORRECTS.search(newer.line.text.lower()) is not None:
+    if newer.corrects:
         return True
     return (
         shared >= _SAME

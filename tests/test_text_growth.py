@@ -158,7 +158,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     ),
     dedupe.is_small_talk: (dedupe.is_small_talk, ["hi "]),
     dedupe.words: (dedupe.words, ["hi "]),
-    fitting_lines.floor: (lambda text: fitting_lines.floor(text, policy.Recall()), ["hi ", "\u597d"]),
+    fitting_lines.floor: (lambda text: fitting_lines.floor(text, DAY, policy.Recall()), ["hi ", "\u597d"]),
     fitting_lines.fitting: (
         lambda text: fitting_lines.fitting([hit(text)], text, DAY, policy.Recall()),
         ["hi ", "on may 1 next "],

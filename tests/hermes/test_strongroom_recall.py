@@ -68,7 +68,7 @@ def test_words_said_in_passing_reach_the_model_in_the_next_process_and_lie_nowhe
             recalled = home.told(QUESTION)
             assert recalled.startswith(HEADING)
             assert trip() in recalled
-            assert len(ids(recalled)) == 5
+            assert len(ids(recalled)) <= 3
             for _ in range(4):
                 me.command("/new")
                 me.say(QUESTION)
@@ -100,11 +100,11 @@ def test_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_wit
             me.say(ALLERGY, "I see.")
             me.say("What should I think of in the hotel?", both)
             me.command("/new")
-            me.say("How do I get to the airport, past all the peanuts?", "Take a taxi to the airport, and no peanuts.")
+            me.say("Past the peanuts, how?", "Take a taxi to the airport, and no peanuts.")
         kept = {line.text: line.hit.namespace for line in home.owner.lines()}
         assert (kept[trip()], kept[ALLERGY], kept[both]) == ("travel", "personal", "personal")
         assert kept["Have a good flight."] == "travel", "said before anything personal was"
-        assert ALLERGY in home.told("How do I get to the airport, past all the peanuts?")
+        assert ALLERGY in home.told("Past the peanuts, how?")
         assert kept["Take a taxi to the airport, and no peanuts."] == "personal", "said where the allergy was recalled"
         home.wire("--namespaces", "travel")
         with rig_agent.start(home.rig) as process:

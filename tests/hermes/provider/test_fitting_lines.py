@@ -82,10 +82,11 @@ def test_more_matches_than_the_policy_says_are_left_out() -> None:
 # The floor.
 
 
-def test_floor_of_a_question_in_a_script_without_spaces_is_half_of_the_policys() -> None:
-    assert fitting_lines.floor("When is my trip?", Recall()) == 0.02
-    assert fitting_lines.floor("我什么时候去成都?", Recall()) == 0.01
-    assert fitting_lines.floor("When is my trip?", ANY) is None
+def test_floor_of_a_question_that_names_a_time_or_has_no_spaces_is_half_of_the_policys() -> None:
+    assert fitting_lines.floor("When is my trip?", TODAY, Recall()) == 0.02
+    assert fitting_lines.floor("Where am I going this weekend?", TODAY, Recall()) == 0.01
+    assert fitting_lines.floor("我什么时候去成都?", TODAY, Recall()) == 0.01
+    assert fitting_lines.floor("When is my trip?", TODAY, ANY) is None
 
 
 # What stays.

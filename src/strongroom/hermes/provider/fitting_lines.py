@@ -17,18 +17,20 @@ from strongroom.model import Hit
 from strongroom.text import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_UNSPACED_SHARE = 0.5
+_LESS = 0.5
 _NEAR = 0.5
 """A line needs at least this share of the confidence of the best line."""
 
 
-def floor(question: str, recall: Recall) -> float | None:
+def floor(question: str, today: date, recall: Recall) -> float | None:
     """The confidence with which a line must answer this question. None if every match is shown.
 
     In a script without spaces it is half of the policy's: each pair of characters counts as a word there, so even a
-    good match holds a smaller share of them.
+    good match holds a smaller share of them. It is half, too, where the question names a time: the days that a line
+    has to do with are no words.
     """
-    return recall.min_confidence * (_UNSPACED_SHARE if _UNSPACED.search(question) else 1) or None
+    is_half = _UNSPACED.search(question) is not None or bool(dates_in_query(question, today))
+    return recall.min_confidence * (_LESS if is_half else 1) or None
 
 
 def number_of_lines(recall: Recall) -> int:

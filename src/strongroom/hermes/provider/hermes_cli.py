@@ -181,7 +181,7 @@ def _recall(home: ProviderHome, args: argparse.Namespace) -> Answer:
     wanted = msgspec.structs.replace(home.policy.recall, lines=args.k)
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(query, k=args.k, now=now, min_confidence=fitting_lines.floor(query, wanted))
+        return memory.get(query, k=args.k, now=now, min_confidence=fitting_lines.floor(query, now.date(), wanted))
 
     hits = [hit for hit in home.look.ask(_actor(home, args), get) if hit.score > 0 or hit.standing]
     hits = fitting_lines.fitting(dedupe.without_echoes(hits, query, ASSISTANT), query, now.date(), wanted)
@@ -305,7 +305,9 @@ def _why_not(home: ProviderHome, args: argparse.Namespace) -> Answer:
     now, recall = datetime.now().astimezone(), home.policy.recall
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(query, ids=[wanted], explain=True, now=now, min_confidence=fitting_lines.floor(query, recall))
+        return memory.get(
+            query, ids=[wanted], explain=True, now=now, min_confidence=fitting_lines.floor(query, now.date(), recall)
+        )
 
     hit = home.look.ask(_actor(home, args), get)[0]
     why = hit.why or Why({}, 0)

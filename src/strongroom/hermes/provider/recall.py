@@ -111,7 +111,7 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
             now=now,
             patience=patience,
             without=tuple(left_out[-WITHOUT_LIMIT:]),
-            min_confidence=None if again else fitting_lines.floor(text, wanted),
+            min_confidence=None if again else fitting_lines.floor(text, now.date(), wanted),
             or_newest=wanted.unrelated,
         )
 

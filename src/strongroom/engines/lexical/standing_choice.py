@@ -89,8 +89,9 @@ def _chosen(
         known = {number for number in map(index.number_of, first) if number is not None}
         newest = standing.newest(rarest, MOST - len(common), len(PLACES), without, known)
         for number in newest.union(common) - known:
-            line, kinds = index.line(number), standing.kinds_of(number)
-            if line.id not in without:
+            line, kinds = index.line(number), standing.kinds_of(number) or 0
+            # A common word alone is no reason: the words of the question find such a line without this.
+            if line.id not in without and kinds & question.kinds:
                 value = common[number] + sum([worth for bit, worth in worths if kinds >> bit & 1])
                 judged.append(((value, line.time, line.id, line.namespace), line))
     judged.sort(key=_fit, reverse=True)

@@ -106,7 +106,6 @@ _LIMITS = (
     "unless",
     "instead of",
     "rather than",
-    r"without \w+",
 )
 """Phrases that set a limit."""
 

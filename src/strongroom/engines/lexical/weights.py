@@ -39,18 +39,18 @@ class ConfidenceWeights(NamedTuple):
 
 
 AMONG_PEOPLE = Weights(
-    match=0.52,
+    match=0.51,
     cover=2.36,
     session=1.7,
-    best_of_session=1.98,
+    best_of_session=1.97,
     context=2.6,
     question_before=1.13,
     date=2.5,
     asks=-0.17,
     assistant=-2.62,
     asked_assistant=0,
-    says_when=1.26,
-    says_how_many=2.03,
+    says_when=1.25,
+    says_how_many=2.04,
     says_name=0.88,
     substance=0.61,
     speaker=0.73,
@@ -58,22 +58,22 @@ AMONG_PEOPLE = Weights(
 )
 
 WITH_ASSISTANT = Weights(
-    match=3.71,
-    cover=0.92,
-    session=2.02,
-    best_of_session=-0.93,
-    context=1.83,
-    question_before=1.01,
+    match=3.9,
+    cover=0.6,
+    session=2.17,
+    best_of_session=-1.06,
+    context=1.78,
+    question_before=0.99,
     date=2.5,
-    asks=-0.36,
-    assistant=-3.67,
-    asked_assistant=4.53,
-    says_when=3.76,
-    says_how_many=0.84,
-    says_name=0.48,
-    substance=0.24,
+    asks=-0.34,
+    assistant=-3.68,
+    asked_assistant=4.54,
+    says_when=3.7,
+    says_how_many=0.81,
+    says_name=0.46,
+    substance=0.31,
     speaker=0.7,
-    latest=0.55,
+    latest=0.76,
 )
 
-CONFIDENCE = ConfidenceWeights(cover=0.71, context=2.23, lead=0.3, bias=-4.4)
+CONFIDENCE = ConfidenceWeights(cover=0.68, context=2.26, lead=0.3, bias=-4.41)

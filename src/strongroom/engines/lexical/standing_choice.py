@@ -90,8 +90,8 @@ def _chosen(
         newest = standing.newest(rarest, MOST - len(common), len(PLACES), without, known)
         for number in newest.union(common) - known:
             line, kinds = index.line(number), standing.kinds_of(number) or 0
-            # A common word alone is no reason: the words of the question find such a line without this.
-            if line.id not in without and kinds & question.kinds:
+            # One common word alone is no reason: the words of the question find such a line without this.
+            if line.id not in without and (kinds & question.kinds or common[number] > 1):
                 value = common[number] + sum([worth for bit, worth in worths if kinds >> bit & 1])
                 judged.append(((value, line.time, line.id, line.namespace), line))
     judged.sort(key=_fit, reverse=True)

@@ -38,6 +38,9 @@ class ConfidenceWeights(NamedTuple):
     bias: float
 
 
+DEFAULT_FLOOR = 0.02
+"""A confidence below which a line is hardly ever an answer. docs/recall.md says how many lines it costs."""
+
 AMONG_PEOPLE = Weights(
     match=0.51,
     cover=2.36,

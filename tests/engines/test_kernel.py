@@ -152,7 +152,7 @@ def _best(
         1,
         k,
         limits or (10**6, 10**6, 128, 100),
-        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 10),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 11),
     )
     assert found is not None
     return found[0]
@@ -314,7 +314,7 @@ def test_line_removed_meanwhile_is_still_there() -> None:
         1,
         5,
         (10**6, 10**6, 128, 100),
-        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 10),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 11),
     )
     assert found is not None
     assert _numbers(found[0]) == [0, 1, 2]

@@ -186,7 +186,7 @@ class Wired:
     def show_more(self) -> None:
         """Have as much recalled as the policy can say, however busy the machine is."""
         text = self._policy_file.read_text()
-        text = re.sub(r"^lines = 5\b", "lines = 20", text, flags=re.MULTILINE)
+        text = re.sub(r"^lines = 3\b", "lines = 20", text, flags=re.MULTILINE)
         text = re.sub(r"^characters = 2000\b", "characters = 20000", text, flags=re.MULTILINE)
         text = re.sub(r"^patience = 0\.3\b", "patience = 5", text, flags=re.MULTILINE)
         self._policy_file.write_text(text)

@@ -33,6 +33,7 @@ from strongroom.engines.lexical.tokenizer import Known
 from strongroom.model import Line, LineId, Millis
 
 _score = attrgetter("score")
+_NOTHING: Mapping[tuple[str, LineId], LineId] = {}
 
 
 class Lexical:
@@ -56,7 +57,9 @@ class Lexical:
         found = _best(question, indexes, max(k, window), without)
         if question.asks_many:
             found = session_spread.spread(found)
-        ordered, superseded = restatements.in_order(found, query)
+        ordered, superseded = found, _NOTHING
+        if not question.windows:  # a question about days asks for what was said or planned then
+            ordered, superseded = restatements.in_order(found, query)
         ranked = [
             Ranked(one.line, one.score, one.confidence, superseded.get((one.line.namespace, one.line.id)))
             for one in ordered[: max(k, FIRST)]

@@ -70,7 +70,7 @@ typedef struct {
     double by_match, by_cover, by_session, by_best, by_context, by_before, by_date, most_of_line;
     double by_first;             /* the weight of a match in the first pass */
     double whole;                /* the sum of all rarities, those of words that no line holds included */
-    double best_cover, best_context;
+    double best_cover, best_context, few;
     double days_rarity, days_session_rarity, session_mass;
     int asks, is_pruned, is_cut;
     Py_ssize_t k, enough, most, most_words, shortlist, word_count, unknown_count, length_count;
@@ -620,7 +620,9 @@ rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Gr
     mass += search->days_rarity;
     if (mass == 0)
         Py_RETURN_NONE;
-    search->whole = mass + (double)search->unknown_count * rarity_of(search->lines, 0);
+    /* A small memory does not know most words anyway, so an unknown word tells little there. */
+    double told = search->lines / (search->lines + search->few);
+    search->whole = mass + (double)search->unknown_count * rarity_of(search->lines, 0) * told;
     search->by_first = (search->by_match + search->by_cover) / mass;
     search->by_match /= mass;
     search->by_cover /= mass;
@@ -730,12 +732,12 @@ best(PyObject *module, PyObject *args)
     Search search = {0};
     PyObject *given, *words, *without, *marks, *substances, *found = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!OO!O!in(nnnn)(dddddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
+    if (!PyArg_ParseTuple(args, "O!O!OO!O!in(nnnn)(ddddddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
                           &without, &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
                           &search.most, &search.most_words, &search.shortlist, &search.base, &search.top,
                           &search.slope, &search.session_slope, &search.lines, &search.sessions, &search.by_match,
                           &search.by_cover, &search.by_session, &search.by_best, &search.by_context, &search.by_before, &search.by_date,
-                          &search.most_of_line, &search.days_rarity, &search.days_session_rarity))
+                          &search.most_of_line, &search.days_rarity, &search.days_session_rarity, &search.few))
         return NULL;
     search.length_count = read_numbers(substances, search.substances, MOST_LENGTHS);
     if (search.length_count < 0 || read_numbers(marks, search.marks, MOST_MARKS) < 0)

@@ -128,6 +128,7 @@ def _numbers(
         weights.speaker * is_speaker + weights.latest * question.asks_latest,
         when.rarity if when is not None else 0.0,
         when.session_rarity if when is not None else 0.0,
+        term_weights.FEW,
     )
 
 

@@ -47,6 +47,12 @@ Real questions have fewer words, and each word costs a lookup.
 SHORTLIST = 100
 """How many of the best lines, over all indexes, are scored a second time, together with their neighbours."""
 
+FEW = 30
+"""With so many lines, a word that no line contains lowers confidence half as much as in a large memory.
+
+A small memory does not know most words, so an unknown word tells little there.
+"""
+
 # BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word that occurs `n` times.
 _K1, _B = 1.2, 0.75
 BASE = 1 + _K1 * (1 - _B)
@@ -187,7 +193,7 @@ class Terms(msgspec.Struct, frozen=True):
         if not both:
             return None
         mass = sum([term.rarity for term in both])
-        whole = mass + unknown * rarity(size.lines, 0)
+        whole = mass + unknown * rarity(size.lines, 0) * size.lines / (size.lines + FEW)
         return cls(words, when, size, mass, whole, bool(words) and words[-1].common, is_cut)
 
     def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:

@@ -96,7 +96,10 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
     @property
     def doubtful(self) -> tuple[Unsettled, ...]:
-        """Unsettled entries whose effect is missing, and which no earlier verification has reported."""
+        """Entries that are not confirmed as carried out, and whose effect is missing.
+
+        Entries that an earlier verification has reported are left out.
+        """
         return tuple(one for one in self.unsettled if one.is_doubtful)
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> VerificationReport:

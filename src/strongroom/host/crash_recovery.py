@@ -1,8 +1,8 @@
 """Recovery of the turns that earlier processes left in their journals.
 
-The turns of one agent go in order to one new provider object. The object is initialised like the agent's old provider,
-and shut down afterwards. A turn that is refused stays in the journal until a host starts again, and so do the turns
-after it in that file.
+All turns of one agent are delivered to one new provider object, oldest first. The object is initialised like the
+agent's old provider, and shut down afterwards. A turn that is refused stays in the journal until a host starts again,
+and so do the turns after it in that file.
 """
 
 from __future__ import annotations

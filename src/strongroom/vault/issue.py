@@ -334,9 +334,10 @@ def issuer_seed(state: Replica) -> bytes:
 def _issue_time(clerk: DecisionRecorder, actor: str | None, *, by_owner: bool) -> int:
     """The time of issue for a new cap: now, or the next second if a revocation would void the cap.
 
-    A revocation of an actor's caps voids all caps issued until the end of its second. If the owner mints a cap for a
-    scope of actors, the cap is dated after that second too, or it would be void for that actor for ever. A cap minted
-    with another cap is not dated ahead, because the date would reveal the revocation.
+    A revocation of an actor's caps voids all caps issued until the end of its second. The owner may
+    also mint a cap for a scope of actors, of whom one was revoked in this second. That cap is dated after the second
+    too, or it would never work for that actor. A cap minted with another cap is not dated ahead, because the date would
+    reveal the revocation.
     """
     now, standing = clerk.now() // 1000, clerk.state.standing
     if actor is not None:

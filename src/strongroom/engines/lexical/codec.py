@@ -70,7 +70,7 @@ def pack(readings: Sequence[LineFeatures]) -> bytes:
 
 
 def unpack(packed: bytes, lines: int) -> EncodedFeatures:
-    """Decode stored readings of `lines` lines.
+    """Decode stored readings, which are the features of each line. `lines` is the number of lines.
 
     Raises ValueError if the readings are damaged, or were made by other rules or for other lines.
     """

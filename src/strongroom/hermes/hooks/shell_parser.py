@@ -114,7 +114,7 @@ Script = list[ShellCommand | Scope]
 
 
 def clean(text: str) -> str:
-    """Replace the private-use characters that serve as marks in a text from outside."""
+    """In a text from outside, replace the private-use characters that this parser uses as its own marks."""
     return text.translate(_MARKS)
 
 

@@ -157,7 +157,10 @@ def _undone_since(view: SpeakerView) -> list[Row]:
 
 
 def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
-    """Take back turns that were undone before they were reported. Returns the other undone turns of Hermes' record."""
+    """Take back turns that the person undid before Hermes passed them to this provider.
+
+    Returns the remaining undone turns in Hermes' record.
+    """
     left, turns = list(rows), view.session.turns
     for begun in turns.waiting():
         row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)

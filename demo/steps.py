@@ -198,7 +198,7 @@ STEPS: tuple[Step[Stage], ...] = (
     ),
     Step(
         "mcp_tools",
-        "The MCP SDK's client lists the five tools, over HTTP and over stdio.",
+        "The MCP SDK's client lists the eleven tools, over HTTP and over stdio.",
         mcp_tools.clients_list_the_tools,
         chapter="Serving, over MCP",
     ),

@@ -12,7 +12,19 @@ from demo.stage import Stage
 from strongroom.cli.demo_stage import Unexpected, expect
 
 _CARRIERS = ("mcp-http", "mcp-stdio")
-_TOOLS = ["memory_forget", "memory_get", "memory_list", "memory_put", "memory_snapshot"]
+_TOOLS = [
+    "memory_delete_document",
+    "memory_forget",
+    "memory_get",
+    "memory_list",
+    "memory_list_documents",
+    "memory_put",
+    "memory_read_document",
+    "memory_rename_document",
+    "memory_replace",
+    "memory_snapshot",
+    "memory_write_document",
+]
 _CAP = "agent.cap"
 _NOTES = {"mcp-http": "the heating is serviced in May", "mcp-stdio": "the boiler is serviced in June"}
 
@@ -56,7 +68,7 @@ def clients_list_the_tools(stage: Stage) -> None:
     ways = (("mcp_http", stage.mcp_url, cap), ("mcp_stdio", cap))
     clients = [stage.beside(name, stage.program("visitor", *way)) for name, way in zip(_CARRIERS, ways, strict=True)]
     for name, client in zip(_CARRIERS, clients, strict=True):
-        expect(f"the five tools over {name}", _TOOLS, client.hear())
+        expect(f"the tools over {name}", _TOOLS, client.hear())
 
 
 def what_one_puts_the_others_get(stage: Stage) -> None:

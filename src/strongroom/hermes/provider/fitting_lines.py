@@ -44,10 +44,12 @@ def fitting(hits: Sequence[Hit], question: str, today: date, recall: Recall) -> 
     Superseded lines come last, so they are left out first. Lines that the policy asks for although nothing matches
     (`unrelated`) stay.
     """
+    best = max((hit.confidence for hit in hits if hit.score > 0), default=0.0)
+    matches = [hit for hit in hits if not is_standing_only(hit)]
+    near = [hit for hit in matches if is_near(hit, best, recall)]
     # A line that fits by its days holds few words of the question, so it is not compared with the best line.
-    names_time = bool(dates_in_query(question, today))
-    best = 0.0 if names_time else max((hit.confidence for hit in hits if hit.score > 0), default=0.0)
-    matches = [hit for hit in hits if not is_standing_only(hit) and is_near(hit, best, recall)]
+    if len(near) < len(matches) and not dates_in_query(question, today):
+        matches = near
     if not recall.neighbours:
         matches = with_own_match(matches, question, today)
     chosen = sorted(matches, key=_is_superseded)[: recall.lines]
